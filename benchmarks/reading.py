@@ -43,6 +43,7 @@ STATEMENTS_A_PAGE = 6
 BULK_PAGE, REQUESTS_PER_MINUTE, ALL_ACCOUNTS = 500, 600, 1_000_000
 BULK_MINUTES = 15
 TIMES_THE_LEAN = 2.0
+EXPORT_MB = 300
 
 
 class Product:
@@ -182,6 +183,8 @@ def measure(options: argparse.Namespace) -> Report:
         progress("Reading in bulk.")
         lean = read_in_bulk(large_side, options.bulk)
         bulk = read_in_bulk(large_side, options.bulk, expand="traits", traits=FIVE)
+        progress("Exporting.")
+        exported = export(large, many["product_id"])
     yield Table("pages", pages)
     yield Result("number of the deep page, small", fewer.depth)
     yield Result("number of the deep page, large", more.depth, must_be=options.depth)
@@ -196,12 +199,25 @@ def measure(options: argparse.Namespace) -> Report:
     yield Result(
         "minutes for 1,000,000 accounts with five traits", bulk.minutes, at_most=BULK_MINUTES
     )
+    complete, changes = exported["complete"], exported["changes"]
+    yield Result("accounts exported/s, with all traits", complete["rows"] / complete["seconds"])
+    yield Result("accounts exported when nothing had changed", changes["rows"], must_be=0)
+    yield Result("seconds of that export", changes["seconds"])
+    yield Result("memory of the export, MB", exported["peak_mb"], at_most=EXPORT_MB)
     for page in pages:
         name = page["p50 in ms"]
         if name in COMPARED:
             yield Result(f"{name}: large / small", page["large/small"], at_most=TIMES_THE_SMALL)
         if name in LISTS:
             yield Result(f"{name}: statements", page["statements"], at_most=STATEMENTS_A_PAGE)
+
+
+def export(service: Service, product: int) -> dict[str, Any]:
+    """What an export of all accounts to files takes, and one right after it."""
+    folder = service.folder / "exports"
+    folder.mkdir(exist_ok=True)
+    command = ("benchmarks.within", "export_files", str(folder), str(product))
+    return service.run_json("-m", *command, timeout=GENERATING)
 
 
 class BulkRead(NamedTuple):

@@ -342,6 +342,12 @@ READ_REQUESTS_PER_MINUTE = environment.integer("EDS_READ_REQUESTS_PER_MINUTE", 6
 METRICS_TOKEN = environment.text("EDS_METRICS_TOKEN")
 # With more waiting messages the ingestion API answers 503 until the backlog is smaller.
 INBOX_LIMIT = environment.integer("EDS_INBOX_LIMIT", 1_000_000, minimum=1)
+# What a product may have and send, unless a superuser sets its own limits.
+MAX_MESSAGES_PER_SECOND = environment.integer("EDS_MAX_MESSAGES_PER_SECOND", 50_000, minimum=1)
+MAX_MESSAGES_PER_DAY = environment.integer("EDS_MAX_MESSAGES_PER_DAY", 500_000_000, minimum=1)
+MAX_EVENT_NAMES = environment.integer("EDS_MAX_EVENT_NAMES", 100_000, minimum=1)
+MAX_SUBJECTS = environment.integer("EDS_MAX_SUBJECTS", 50_000_000, minimum=1)
+MAX_SEGMENTS = environment.integer("EDS_MAX_SEGMENTS", 1_000, minimum=1)
 EVENT_RETENTION_DAYS = environment.integer("EDS_EVENT_RETENTION_DAYS", 400, minimum=31)
 # Days for which a repeated message id has no effect.
 MESSAGE_ID_RETENTION_DAYS = environment.integer("EDS_MESSAGE_ID_RETENTION_DAYS", 7, minimum=1)

@@ -18,7 +18,7 @@ MAX_CREDENTIALS = 100
 
 # Bounded, because counting more takes long and tells no more.
 _COUNT_REQUESTS: LiteralString = """
-    SELECT count(*) FROM (SELECT FROM engagement_stalemark LIMIT 1000000) AS requests
+    SELECT count(*) FROM (SELECT 1 FROM engagement_stalemark LIMIT 1000000) AS requests
 """
 
 

@@ -26,6 +26,7 @@ LEASE = timedelta(seconds=240)
 # The pauses after failures in a row. After the last one the run fails.
 BACKOFF = [timedelta(minutes=minutes) for minutes in (1, 5, 15, 60)]
 ROWS_PER_STATEMENT = 5_000
+CRASHED = "The worker ended in the middle of it, again and again. Its log says more."
 State = ExportRun.State
 
 
@@ -77,8 +78,8 @@ def stop_unfinished(export: ScheduledExport, reason: str, now: datetime) -> None
 
 _CLAIM: LiteralString = """
     UPDATE exports_exportrun SET
-        state = 'running', lease = %(lease)s, leased_until = %(until)s,
-        started_at = COALESCE(started_at, %(now)s)
+        state = 'running', failures = failures + (lease IS NOT NULL)::integer,
+        lease = %(lease)s, leased_until = %(until)s, started_at = COALESCE(started_at, %(now)s)
     WHERE id = (
         SELECT r.id FROM exports_exportrun r
         JOIN engagement_product p ON p.id = r.product_id AND p.deletion_requested_at IS NULL
@@ -92,12 +93,19 @@ _CLAIM: LiteralString = """
 
 
 def claim(now: datetime) -> ExportRun | None:
-    """Claim a run that is due, under a lease of its own."""
-    with transaction.atomic():
-        rows = sql.fetch(_CLAIM, {"lease": uuid4(), "until": now + LEASE, "now": now})
-    if not rows:
-        return None
-    return ExportRun.objects.select_related("export__workspace__product").get(pk=rows[0][0])
+    """Claim a run that is due, under a lease of its own.
+
+    A run whose lease has ended lost its worker, which counts as a failure.
+    """
+    while True:
+        with transaction.atomic():
+            rows = sql.fetch(_CLAIM, {"lease": uuid4(), "until": now + LEASE, "now": now})
+        if not rows:
+            return None
+        run = ExportRun.objects.select_related("export__workspace__product").get(pk=rows[0][0])
+        if run.failures <= len(BACKOFF):
+            return run
+        fail(run, run.error or CRASHED, now)
 
 
 def renew(run: ExportRun, now: datetime) -> None:
@@ -203,9 +211,12 @@ def fail(run: ExportRun, error: str, now: datetime) -> None:
 # --- What went wrong ------------------------------------------------------------------------
 
 
-def last_failures(product_ids: Collection[int]) -> list[ExportRun]:
-    """The last ended runs of the products' enabled exports, as far as they have failed."""
-    ended = ExportRun.objects.filter(product__in=product_ids, export__is_enabled=True)
+def last_failures(product_ids: Collection[int] | None = None) -> list[ExportRun]:
+    """The last ended runs of the products' enabled exports, as far as they have failed. Of all
+    products if none are named."""
+    ended = ExportRun.objects.filter(export__is_enabled=True)
+    if product_ids is not None:
+        ended = ended.filter(product__in=product_ids)
     ended = ended.exclude(state__in=ExportRun.UNFINISHED).select_related("export")
     last = ended.order_by("export_id", "-id").distinct("export_id")
     return [run for run in last if run.state == State.FAILED]

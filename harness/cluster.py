@@ -108,11 +108,18 @@ class Cluster:
         options: dict[str, str] | None = None,
         nodes: int = NODES,
     ) -> None:
+        self._programs = programs
+        self._options = options
         self.coordinator = Node(programs, folder, options)
-        self.nodes = [
-            Node(programs, folder.with_name(f"{folder.name}-node{number}"), options)
-            for number in range(1, nodes + 1)
-        ]
+        self.nodes: list[Node] = []
+        for _ in range(nodes):
+            self._new_node()
+
+    def _new_node(self) -> Node:
+        folder = self.coordinator.folder
+        name = f"{folder.name}-node{len(self.nodes) + 1}"
+        self.nodes.append(Node(self._programs, folder.with_name(name), self._options))
+        return self.nodes[-1]
 
     @property
     def servers(self) -> list[Node]:
@@ -136,8 +143,22 @@ class Cluster:
         address = self.coordinator.address
         with self.coordinator.connect(name) as connection:
             connection.execute("SELECT citus_set_coordinator_host(%s, %s)", [address, PORT])
-            for node in self.nodes:
-                connection.execute("SELECT citus_add_node(%s, %s)", [node.address, PORT])
+        for node in self.nodes:
+            self._connect(node, name)
+
+    def _connect(self, node: Node, name: str) -> None:
+        with self.coordinator.connect(name) as connection:
+            connection.execute("SELECT citus_add_node(%s, %s)", [node.address, PORT])
+
+    def add_node(self, name: str = DATABASE) -> None:
+        """Start another node, and move products to it. Returns once they have moved."""
+        node = self._new_node()
+        node.start()
+        node.wait()
+        node.create_database(name)
+        self._connect(node, name)
+        with self.coordinator.connect(name) as connection:
+            connection.execute("SELECT rebalance_table_shards()")
 
 
 @contextmanager

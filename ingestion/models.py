@@ -107,6 +107,16 @@ class DropReason(models.TextChoices):
         "expired_key",
         "Expired key: this ingestion key was valid until a date in the past",
     )
+    TOO_FAST = "too_fast", "Too fast: the product sent more messages a second than it may"
+    DAILY_LIMIT = "daily_limit", "Daily limit: the product sent more messages a day than it may"
+    TOO_MANY_NAMES = (
+        "too_many_names",
+        "Too many event names: the product has no room for one more",
+    )
+    TOO_MANY_SUBJECTS = (
+        "too_many_subjects",
+        "Too many users and accounts: the product has no room for one more",
+    )
 
 
 class DroppedMessage(models.Model):
@@ -188,6 +198,23 @@ class HourCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.hour} {self.reason or 'recorded'}: {self.count}"
+
+
+class MinuteCount(models.Model):
+    """How many messages of a minute of receipt passed the limits of their product.
+
+    The table is unlogged: counting writes nothing to disk, and a database crash resets the counts.
+    """
+
+    pk = models.CompositePrimaryKey("product_id", "minute")
+    product = models.ForeignKey(
+        Product, on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
+    minute = models.DateTimeField()
+    count = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.minute}: {self.count}"
 
 
 class RecentMessage(models.Model):

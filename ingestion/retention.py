@@ -11,7 +11,7 @@ from typing import LiteralString
 from django.conf import settings
 
 from engagement.database import distribution, sql
-from ingestion.drain import message_ids
+from ingestion.drain import message_ids, rate_limits
 
 # Rows that one statement deletes. It must not hold its locks for long.
 CHUNK_ROWS = 10_000
@@ -33,6 +33,7 @@ _DELETE_QUARANTINED = _DELETE.format(table="ingestion_quarantinedmessage", colum
 _DELETE_HOUR_COUNTS = _DELETE.format(table="ingestion_hourcount", column="hour")
 _DELETE_REFUSED = _DELETE.format(table="ingestion_refusedrequest", column="received_at")
 _DELETE_REFUSED_COUNTS = _DELETE.format(table="ingestion_refusedcount", column="hour")
+_DELETE_MINUTE_COUNTS = _DELETE.format(table="ingestion_minutecount", column="minute")
 _OLDEST_WAITING: LiteralString = "SELECT min(received_at) FROM ingestion_inboxmessage"
 
 
@@ -53,6 +54,7 @@ def delete_expired(now: datetime, out_of_time: OutOfTime = lambda: False) -> Non
     _repeat(_DELETE_QUARANTINED, {"before": quarantined_before}, out_of_time)
     for statement in (_DELETE_HOUR_COUNTS, _DELETE_REFUSED, _DELETE_REFUSED_COUNTS):
         _repeat(statement, {"before": now - HOUR_COUNT_RETENTION}, out_of_time)
+    _repeat(_DELETE_MINUTE_COUNTS, {"before": now - rate_limits.RETENTION}, out_of_time)
     _limit_dropped(dropped_before, out_of_time)
 
 

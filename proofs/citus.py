@@ -1,6 +1,6 @@
 """From one server to a cluster, with nothing lost and nothing doubled: clients post for several
-products while the tables are distributed, a node is killed and comes back, and then the
-coordinator. Accounts for every message that got 202.
+products while the tables are distributed, a node and then the coordinator are killed and come
+back, and a node is added. Accounts for every message that got 202.
 
 Needs EDS_TEST_CITUS_BIN: the folder with the programs of a PostgreSQL that has Citus.
 """
@@ -67,6 +67,7 @@ class Run:
             "the tables are distributed": self.distribute,
             "a node is killed and comes back": lambda: restart(self.servers.nodes[0]),
             "the coordinator is killed and comes back": lambda: restart(self.servers.coordinator),
+            "a node is added, and products move to it": self.servers.add_node,
         }
 
     def distribute(self) -> None:

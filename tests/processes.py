@@ -9,7 +9,8 @@ from xdist.scheduler import LoadFileScheduling
 
 # Browsers give up what they are loading when the machine's network changes, which a test does that
 # cuts machines off. And all clients send to one service.
-ONE_AFTER_ANOTHER = ("tests/browser/", "tests/clients/", "tests/test_liveness.py")
+CLIENTS = "tests/clients/"
+ONE_AFTER_ANOTHER = (CLIENTS, "tests/browser/", "tests/test_liveness.py")
 # The ids that a document shows are those of a new service, which other tests use later.
 FIRST = "tests/clients/test_walk.py"
 # Three on two cores, because tests that start services mostly wait for them.
@@ -42,13 +43,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """What one process has to do alone comes first, while there is enough for the others."""
 
     def rank(item: pytest.Item) -> int:
-        if item.nodeid.startswith(ONE_AFTER_ANOTHER):
-            return 0
-        return 1 if item.nodeid.startswith(LONG) else 2
+        ranks = (FIRST, CLIENTS, ONE_AFTER_ANOTHER, LONG, "")
+        return next(place for place, names in enumerate(ranks) if item.nodeid.startswith(names))
 
     if hasattr(config, "workerinput"):
         items.sort(key=rank)
-    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+    else:
+        items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,6 +1,5 @@
 """Which tables a Citus cluster distributes, and that one server notices nothing of it."""
 
-from collections.abc import Iterator
 from io import StringIO
 from typing import LiteralString
 
@@ -50,9 +49,9 @@ def test_the_condition_for_the_node_is_none_on_one_server(acme: Product) -> None
         EXPLAIN SELECT FROM engagement_user u
         WHERE u.id = ANY(%(ids)b::bigint[]) AND {sql.on_node("u")}
     """
-    plan = sql.fetch(statement, {"product": acme.pk, "ids": [1]})
-    if not distribution.is_distributed():
-        assert "product_id" not in str(plan)
+    if distribution.is_distributed():
+        pytest.skip("This database is a cluster.")
+    assert "product_id" not in str(sql.fetch(statement, {"product": acme.pk, "ids": [1]}))
 
 
 @pytest.mark.django_db
@@ -61,14 +60,6 @@ def test_distributing_one_server_says_what_is_missing() -> None:
         pytest.skip("This database has the extension.")
     with pytest.raises(CommandError, match="CREATE EXTENSION citus"):
         call_command("distribute", "--yes")
-
-
-@pytest.fixture
-def multi_node_statements_fail(db: None) -> Iterator[None]:
-    """Have each statement fail that runs on more than one node."""
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL citus.multi_task_query_log_level = 'error'")
-    yield
 
 
 @needs_citus

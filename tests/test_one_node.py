@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
+from psycopg.errors import Diagnostic
 
 from engagement import export
+from engagement.messages import Message
 from engagement.models import Product, Segment
 from engagement.recording.record import record
 from engagement.rescoring import rescore
@@ -67,7 +69,7 @@ def test_scoring(acme: Product) -> None:
 def test_segments_search_and_export(acme: Product) -> None:
     scores = scores_of(fill(acme))
     with one_node():
-        counts.try_recount(scores, NOON)
+        counts.recount(scores, NOON)
         assert [match.subject_id for match in lookup.find(acme.pk, "user", "ann")] == [
             user_id(acme, "ann")
         ]
@@ -93,3 +95,36 @@ def test_the_read_api(acme: Product, acme_token: str) -> None:
         with one_node():
             response = client.get(f"{address}workspace_id={workspace.pk}")
         assert response.status_code == 200, (address, response.content)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "message",
+    [identify("ann", plan="pro"), track("ann"), group("initech", user="ann"), alias("ann", "eve")],
+    ids=lambda message: type(message).__name__,
+)
+def test_a_batch_commits_in_two_phases(acme: Product, message: Message) -> None:
+    """Otherwise a coordinator that dies between the commits keeps a recorded message waiting."""
+    tell(acme, identify("bob"))
+    with remote_commands() as commands, transaction.atomic():
+        tell(acme, message)
+    assert any("PREPARE TRANSACTION" in command for command in commands)
+
+
+@contextmanager
+def remote_commands() -> Iterator[list[str]]:
+    """What the coordinator sends to the nodes during the block."""
+    commands: list[str] = []
+
+    def keep(notice: Diagnostic) -> None:
+        commands.append(notice.message_primary or "")
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET citus.log_remote_commands = on; SET client_min_messages = notice")
+    connection.connection.add_notice_handler(keep)
+    try:
+        yield commands
+    finally:
+        connection.connection.remove_notice_handler(keep)
+        with connection.cursor() as cursor:
+            cursor.execute("RESET citus.log_remote_commands; RESET client_min_messages")

@@ -195,6 +195,9 @@ def test_a_new_service_has_every_metric_at_zero(monitor: Client) -> None:
         "eds_notifications_oldest_seconds",
         "eds_notification_attempts_total",
         "eds_notification_destinations",
+        "eds_export_seconds_count",
+        "eds_export_seconds_sum",
+        "eds_exports_failing",
     }
 
 

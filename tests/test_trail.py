@@ -36,6 +36,8 @@ NOT_FOLLOWED = {
     *("inboxmessage", "droppedmessage", "dropcount", "ingestionlog"),
     # Trying again and sending again are entries with a note.
     *("quarantinedmessage", "outboxmessage"),
+    # Asking for a run is an entry of its export.
+    "exportrun",
 }
 
 

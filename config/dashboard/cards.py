@@ -16,6 +16,7 @@ from config.dashboard.notices import (
     destination_notices,
     expiry_notices,
     export_notices,
+    limit_notices,
     message_notices,
     score_notices,
 )
@@ -128,7 +129,7 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
     urgent = [connection] if connection and is_urgent else []
     calm = None if urgent else connection
     urgent += expiry_notices(summary, now, may_connect=product.pk in access.connectable)
-    urgent += credential_notices(summary, now)
+    urgent += [*credential_notices(summary, now), *limit_notices(summary)]
     urgent += destination_notices(summary)
     urgent += export_notices(summary)
     if summary.is_new:

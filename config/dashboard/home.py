@@ -19,6 +19,7 @@ from config.dashboard.summary import ProductSummary
 from engagement.admin.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_place
 from engagement.admin.scoping import request_access, sees_all_products, visible_products
 from engagement.core import expiry
+from engagement.limits import limits
 from engagement.models import Credential, Product, ScoreSet, User, Workspace
 from engagement.rescoring import sets
 from engagement.segments import counts
@@ -27,15 +28,17 @@ from engagement.segments.movers import NO_MOVERS
 from exports import runs as export_runs
 from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.log import last_24h, status
+from ingestion.log.last_24h import Last24Hours
 from ingestion.models import IngestionKey
 from marketplace.health import LastRuns, load_last_runs
 from marketplace.models import Connection
 from marketplace.timetable import load_timetable
 from notifications.models import Destination
+from readapi.models import ApiToken
 
 # The list of products has all of them.
 MAX_CARDS = 6
-# Keys, and as many tokens, of all cards.
+# Tokens, of all cards.
 MAX_EXPIRING = 20
 
 
@@ -102,7 +105,7 @@ def product_summaries(
     messages, keys, with_users = last_24h.for_products(ids, now), _keys(ids), _with_users(ids)
     connections, destinations = _connections(ids), _paused_destinations(ids)
     timetable, failed_exports = load_timetable(), export_runs.last_failures(ids)
-    expiring = _expiring_credentials(ids, now)
+    states, expiring = limits.load(ids), _expiring_credentials(keys, ids, now)
     summaries = []
     for product in products:
         score_set = score_sets.get(product.pk)
@@ -123,6 +126,7 @@ def product_summaries(
                 destinations=destinations[product.pk],
                 failed_exports=[run for run in failed_exports if run.product_id == product.pk],
                 expiring=expiring[product.pk],
+                near_limits=_near_limits(states[product.pk], messages[product.pk]),
                 is_alone=len(products) == 1,
             )
         )
@@ -173,14 +177,26 @@ def _keys(product_ids: Sequence[int]) -> dict[int, list[IngestionKey]]:
     return keys
 
 
-def _expiring_credentials(product_ids: Sequence[int], now: datetime) -> dict[int, list[Credential]]:
+def _near_limits(state: limits.ProductState, messages: Last24Hours) -> list[limits.UsedLimit]:
+    recorded = limits.UsedLimit(
+        "Messages in 24 hours", sum(messages.recorded), state.limits.messages_per_day
+    )
+    return [used for used in (*limits.used_limits(state), recorded) if used.is_near]
+
+
+def _expiring_credentials(
+    keys: Mapping[int, Sequence[IngestionKey]], product_ids: Sequence[int], now: datetime
+) -> dict[int, list[Credential]]:
+    """Those of the keys, and the tokens, that expire soon or expired in the last 30 days."""
+    begin, end = now - expiry.NOTICE_BEFORE, now + expiry.NOTICE_BEFORE
     credentials: dict[int, list[Credential]] = defaultdict(list)
-    period = (now - expiry.NOTICE_BEFORE, now + expiry.NOTICE_BEFORE)
-    for model in Credential.__subclasses__():
-        rows = model._default_manager.filter(product__in=product_ids, revoked_at=None)
-        rows = rows.filter(expires_at__range=period).defer("secret").order_by("expires_at")
-        for credential in rows[:MAX_EXPIRING]:
-            credentials[credential.product_id].append(credential)
+    for key in (key for of_product in keys.values() for key in of_product):
+        if key.revoked_at is None and key.expires_at and begin <= key.expires_at <= end:
+            credentials[key.product_id].append(key)
+    tokens = ApiToken.objects.filter(product__in=product_ids, revoked_at=None)
+    tokens = tokens.filter(expires_at__range=(begin, end)).defer("secret").order_by("expires_at")
+    for token in tokens[:MAX_EXPIRING]:
+        credentials[token.product_id].append(token)
     return credentials
 
 

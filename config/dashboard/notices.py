@@ -172,6 +172,15 @@ def credential_notices(summary: ProductSummary, now: datetime) -> Iterator[Notic
             yield Notice(notice.level, f"{text}{notice.text[1:]}.", link)
 
 
+def limit_notices(summary: ProductSummary) -> Iterator[Notice]:
+    link = Link("Limits", f"{admin_url('engagement_product_change', summary.product.pk)}#limits")
+    for near in summary.near_limits:
+        is_reached = near.used >= near.limit
+        text = f"{near.label}: {near.used:,} of {near.limit:,}."
+        todo = "Messages over the limit are dropped." if is_reached else "The limit is near."
+        yield Notice("bad" if is_reached else "warning", f"{text} {todo}", link)
+
+
 def destination_notices(summary: ProductSummary) -> Iterator[Notice]:
     for destination in summary.destinations:
         link = Link("Destination", admin_url("notifications_destination_change", destination.pk))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from engagement.limits.limits import UsedLimit
 from engagement.models import Credential, Product, Workspace
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.counts import SubjectTotals
@@ -38,6 +39,8 @@ class ProductSummary:
     attention: Attention = NO_ATTENTION
     # Live keys and tokens that expire soon, or have just expired.
     expiring: Sequence[Credential] = ()
+    # The limits that are near or reached.
+    near_limits: Sequence[UsedLimit] = ()
     # The paused destinations of notifications.
     destinations: Sequence[Destination] = ()
     # The last runs of exports that have failed.

@@ -21,6 +21,7 @@ from engagement.admin import sign_in
 from engagement.core.page_secrets import mark_secret
 from engagement.logins import passkeys, second_factors, security_log, sessions
 from engagement.models import SecondFactor
+from engagement.trail import entries
 
 # Of the session: the secret of an app that is about to be added.
 NEW_APP = "new_app"
@@ -66,6 +67,20 @@ class PasskeyForm(forms.Form):
 def _login(request: HttpRequest) -> AdminUser:
     assert isinstance(request.user, AdminUser), "The pages are for people who are signed in."
     return request.user
+
+
+def _record(request: HttpRequest, event: str, note: str) -> None:
+    """Write a change of how the person signs in into the log and the trail."""
+    login = _login(request)
+    security_log.log_factor_changed(request, event, login.get_username())
+    entries.record(
+        entries.actor_of(request),
+        entries.Action.CHANGED,
+        "login",
+        object_id=login.pk,
+        name=login.get_username(),
+        note=note,
+    )
 
 
 def needs_fresh_sign_in(view: AccountView) -> AccountView:
@@ -170,9 +185,7 @@ def _added(request: HttpRequest, frame: Context, kind: SecondFactor.Kind) -> Htt
     """The session has shown the new factor. The first one comes with recovery codes."""
     login = _login(request)
     request.session[sessions.HAS_SECOND_FACTOR] = True
-    security_log.log_factor_changed(
-        request, "second_factor_added", login.get_username(), kind=kind.value
-    )
+    _record(request, "second_factor_added", f"Added a second factor: {kind.label}.")
     messages.success(request, f"{kind.label} added. You are asked for it when you sign in.")
     if second_factors.recovery_codes_left(login):
         return redirect("admin:account")
@@ -193,7 +206,7 @@ def recovery_codes_view(request: HttpRequest, frame: Context) -> HttpResponse:
 def _show_new_codes(request: HttpRequest, frame: Context) -> HttpResponse:
     login = _login(request)
     codes = second_factors.new_recovery_codes(login)
-    security_log.log_factor_changed(request, "recovery_codes_made", login.get_username())
+    _record(request, "recovery_codes_made", "Made new recovery codes.")
     mark_secret(request)
     context = {**frame, "title": "Recovery codes", "codes": codes}
     return TemplateResponse(request, "admin/engagement/recovery_codes.html", context)
@@ -212,7 +225,7 @@ def remove_factor_view(request: HttpRequest, frame: Context, factor_id: int) -> 
         return redirect("admin:account")
     name = second_factors.remove(login, factor_id)
     if name is not None:
-        security_log.log_factor_changed(request, "second_factor_removed", login.get_username())
+        _record(request, "second_factor_removed", f"Removed a second factor: {name}.")
         messages.success(request, f"{name} removed. You can also end your other sessions below.")
     return redirect("admin:account")
 
@@ -232,7 +245,7 @@ def end_session_view(request: HttpRequest, frame: Context) -> HttpResponse:
     else:
         number = sessions.end_all(login, keep=request.session.session_key)
     if number:
-        security_log.log_factor_changed(request, "sessions_ended", login.get_username())
+        _record(request, "sessions_ended", f"Ended {number} of the sessions.")
     messages.success(request, f"{number} session{'' if number == 1 else 's'} ended.")
     return redirect("admin:account")
 
@@ -246,7 +259,7 @@ class ChangePasswordView(PasswordChangeView):
         request.session.save()
         sessions.replace_key(before, request.session.session_key)
         sessions.end_all(_login(request), keep=request.session.session_key)
-        security_log.log_factor_changed(request, "password_changed", _login(request).get_username())
+        _record(request, "password_changed", "Changed the password.")
         return response
 
 

@@ -19,6 +19,7 @@ from django.utils.safestring import SafeString
 
 from engagement import tasks
 from engagement.admin import invites, leaked
+from engagement.admin.limits import LimitsInline, limits_context
 from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.scoping import (
     Inline,
@@ -91,7 +92,7 @@ class ProductAdmin(PageAdmin):
     list_display = ["name", "workspace_names", "created_at", "deletion"]
     search_fields = ["name"]
     readonly_fields = ["created_at", "deletion"]
-    inlines: ClassVar[list[type[Inline]]] = [WorkspaceInline, MemberInline]
+    inlines: ClassVar[list[type[Inline]]] = [WorkspaceInline, LimitsInline, MemberInline]
 
     change_form_template = "admin/engagement/product.html"
     # Added by other apps, shown below the rows.
@@ -169,6 +170,8 @@ class ProductAdmin(PageAdmin):
 
     def page_context(self, request: HttpRequest, obj: Product) -> dict[str, Any]:
         sections = [section(request, obj) for section in self.sections]
+        limits = Section("admin/engagement/limits.html", limits_context(request, obj))
+        sections.insert(0, limits)
         if self.has_change_permission(request, obj):
             urls = {name: self.view_url(name, obj) for name in ("invite", "revoke_invite")}
             context = {**urls, "invites": invites.listed_invites(obj)}

@@ -25,6 +25,7 @@ from engagement.admin.subject_urls import subject_list_url, trait_values_url
 from engagement.admin.suggestions import load_suggestions, load_trait_values
 from engagement.core.ids import parse_id
 from engagement.database import sql
+from engagement.limits import limits
 from engagement.metric_names import Scope
 from engagement.models import Segment, Workspace
 from engagement.rules import texts
@@ -82,6 +83,14 @@ class SegmentForm(RuleForm):
 
     def clean(self) -> None:
         super().clean()
+        workspace = self.instance.workspace if self.instance.workspace_id else None
+        product_id = workspace.product_id if workspace and not self.instance.pk else None
+        if product_id is not None and limits.segments_left(product_id) <= 0:
+            text = (
+                "This product has as many segments as it may have. Delete one that nobody uses, "
+                "or ask a superuser for a higher limit."
+            )
+            self.add_error(None, text)
         rule = self.rows and self.rows.current_rule
         if rule and not rule.conditions:
             self.add_error(None, "Add at least one condition.")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from django.conf import settings
@@ -33,6 +33,7 @@ from engagement.logins import (
     throttle,
 )
 from engagement.models import LoginSession
+from engagement.trail import entries
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 # Of the session: a password that was right.
@@ -84,7 +85,7 @@ def is_again(request: HttpRequest) -> bool:
 def sign_in_again_url(request: HttpRequest) -> str:
     """The address at which the person signs in again, and comes back to this page."""
     back = request.get_full_path() if request.method == "GET" else reverse("admin:account")
-    return f"{reverse('admin:login')}?{urlencode({'again': 1, 'next': back})}"
+    return f"{reverse('admin:login')}?{urlencode({'again': '1', 'next': back})}"
 
 
 def start_session(request: HttpRequest, login: AdminUser, method: str, *, has_factor: bool) -> None:
@@ -192,12 +193,34 @@ def provider() -> oidc.Provider:
     return _provider(tuple(sorted(values.items())))
 
 
-def policy() -> identities.SignOnPolicy:
+def policy(request: HttpRequest) -> identities.SignOnPolicy:
     mapping = {
         group: [roles.MappedRole(role, product) for role, product in targets]
         for group, targets in settings.SSO_GROUPS.items()
     }
-    return identities.SignOnPolicy(settings.SSO_CREATES_LOGINS, mapping)
+    record = partial(_record_in_trail, request)
+    return identities.SignOnPolicy(settings.SSO_CREATES_LOGINS, mapping, record)
+
+
+def _record_in_trail(
+    request: HttpRequest, login: AdminUser, change: roles.RoleChange | None
+) -> None:
+    """A new login, or a role that a group gave or took."""
+    actor = entries.actor_of(request, login)
+    about: dict[str, Any] = {"object_id": login.pk, "name": login.get_username()}
+    if change is None:
+        note = "Made a login by single sign-on."
+        entries.record(actor, entries.Action.ADDED, "login", note=note, **about)
+        return
+    entries.record(
+        actor,
+        entries.Action.CHANGED,
+        "member" if change.product_id else "login",
+        product_id=change.product_id,
+        note="By the groups at the identity provider.",
+        changes={"role": [change.before, change.after]},
+        **about,
+    )
 
 
 @never_cache
@@ -246,7 +269,7 @@ def _come_back(request: HttpRequest) -> HttpResponse:
     try:
         pending = oidc.PendingSignIn(**stored["request"])
         claims = provider().finish(request.GET.dict(), _callback_url(request), pending)
-        login = identities.sign_on(claims, policy(), is_invited=_is_invited(request))
+        login = identities.sign_on(claims, policy(request), is_invited=_is_invited(request))
     except oidc.SignInRefused as refused:
         return _refuse(request, refused)
     # The provider asked for as many factors as its administrators want.
@@ -287,7 +310,7 @@ def sign_on_by_proxy(request: HttpRequest, name: str, groups: str | None) -> Htt
     if groups is not None:
         listed = frozenset(group.strip() for group in groups.split(",") if group.strip())
     try:
-        login = identities.sign_on_by_name(name[:254], listed, policy())
+        login = identities.sign_on_by_name(name[:254], listed, policy(request))
     except oidc.SignInRefused as refused:
         if request.user.is_authenticated:
             auth.logout(request)

@@ -40,13 +40,13 @@ class TrailingAdmin(ModelAdmin):
             remember(request, row)
         return row
 
-    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         record_row(request, Action.ADDED, obj, _text(message))
 
-    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> None:
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         record_row(request, Action.CHANGED, obj, _text(message))
 
-    def log_deletions(self, request: HttpRequest, queryset: Iterable[Any]) -> None:
+    def log_deletions(self, request: HttpRequest, queryset: Iterable[Any]) -> Any:
         for row in queryset:
             record_row(request, Action.DELETED, row)
 

@@ -52,12 +52,14 @@ def look_again() -> None:
 
 def _look() -> bool:
     connection = connections[DEFAULT_DB_ALIAS]
+    connection.close_if_health_check_failed()
     connection.ensure_connection()
     raw: psycopg.Connection[tuple[Any, ...]] = connection.connection
-    for statement in (_HAS_CITUS, _IS_DISTRIBUTED):
-        row = psycopg.Cursor(raw).execute(statement).fetchone()
-        if not (row and row[0]):
-            return False
+    with connection.wrap_database_errors:
+        for statement in (_HAS_CITUS, _IS_DISTRIBUTED):
+            row = psycopg.Cursor(raw).execute(statement).fetchone()
+            if not (row and row[0]):
+                return False
     return True
 
 

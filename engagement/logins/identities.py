@@ -1,5 +1,6 @@
 """Finds or makes the login of a person whom an identity provider or a proxy vouches for."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from django.contrib.auth.models import User as AdminUser
@@ -14,10 +15,14 @@ ASK = "Ask an administrator of this service."
 
 @dataclass(frozen=True)
 class SignOnPolicy:
-    """Whether people without a login get one, and what their groups make of them."""
+    """Whether people without a login get one, and what their groups make of them.
+
+    ``record`` is told of each new login, with None, and of each role that changes.
+    """
 
     creates_logins: bool = False
     mapping: roles.RoleMapping = field(default_factory=dict)
+    record: Callable[[AdminUser, roles.RoleChange | None], None] = lambda login, change: None
 
 
 def sign_on(claims: Claims, policy: SignOnPolicy, *, is_invited: bool = False) -> AdminUser:
@@ -53,7 +58,9 @@ def _admit(claims: Claims, policy: SignOnPolicy, is_invited: bool) -> AdminUser:
             raise SignInRefused("no login", f"There is no login for {claims.email}. {ASK}")
         if policy.mapping and not roles.mapped_roles(policy.mapping, claims.groups or ()):
             raise _no_group()
-    return _create(claims)
+    login = _create(claims)
+    policy.record(login, None)
+    return login
 
 
 def _with_roles(
@@ -62,7 +69,9 @@ def _with_roles(
     """The login with the roles of the person's groups. What is taken away stays taken away if the
     sign-in is refused."""
     if policy.mapping:
-        roles.apply_roles(login, roles.mapped_roles(policy.mapping, claims.groups or ()))
+        mapped = roles.mapped_roles(policy.mapping, claims.groups or ())
+        for change in roles.apply_roles(login, mapped):
+            policy.record(login, change)
     if not login.is_active or not login.is_staff:
         raise SignInRefused("login turned off", f"Your login is turned off. {ASK}")
     if policy.mapping and not is_invited and not _has_access(login):

@@ -34,19 +34,36 @@ def mapped_roles(mapping: RoleMapping, groups: Iterable[str]) -> list[MappedRole
     return [role for group in groups for role in mapping.get(group, ())]
 
 
-def apply_roles(login: AdminUser, roles: Iterable[MappedRole]) -> bool:
+@dataclass(frozen=True)
+class RoleChange:
+    """The role that a login had and the one that it has; empty for none.
+
+    ``product_id`` is None for the whole service.
+    """
+
+    product_id: int | None
+    before: str
+    after: str
+
+
+def apply_roles(login: AdminUser, roles: Iterable[MappedRole]) -> list[RoleChange]:
     """Give the login these roles, and take away those that it had from other groups.
 
-    Returns whether anything changed.
+    Returns what changed.
     """
     wanted = _by_product(roles)
     with transaction.atomic():
         # Two sign-ins of one login at once.
         AdminUser.objects.select_for_update().get(pk=login.pk)
         grants = {grant.product_id: grant for grant in RoleGrant.objects.filter(user=login)}
-        changes = [_take(login, grant) for pk, grant in grants.items() if pk not in wanted]
-        changes += [_give(login, pk, role, grants.get(pk)) for pk, role in wanted.items()]
-    return any(changes)
+        before = {pk: _current_role(login, pk) for pk in (*grants, *wanted)}
+        for pk, grant in grants.items():
+            if pk not in wanted:
+                _take(login, grant)
+        for pk, role in wanted.items():
+            _give(login, pk, role, grants.get(pk))
+        changes = [RoleChange(pk, role, _current_role(login, pk)) for pk, role in before.items()]
+    return [change for change in changes if change.before != change.after]
 
 
 def _by_product(roles: Iterable[MappedRole]) -> dict[int | None, str]:
@@ -67,31 +84,29 @@ def _product_ids(role: MappedRole) -> Iterable[int | None]:
     return products.filter(name=role.product).values_list("pk", flat=True)
 
 
-def _give(login: AdminUser, product_id: int | None, role: str, grant: RoleGrant | None) -> bool:
+def _give(login: AdminUser, product_id: int | None, role: str, grant: RoleGrant | None) -> None:
     """Give the role, unless somebody gave the login as much already."""
     current = _current_role(login, product_id)
     if grant is None:
         if _RANKS.index(current) >= _RANKS.index(role):
-            return False
+            return
         RoleGrant.objects.create(
             user=login, product_id=product_id, role=role, previous_role=current
         )
     elif grant.role == role == current:
-        return False
+        return
     else:
         grant.role = role
         grant.save(update_fields=["role"])
     _set_role(login, product_id, role)
-    return True
 
 
-def _take(login: AdminUser, grant: RoleGrant) -> bool:
+def _take(login: AdminUser, grant: RoleGrant) -> None:
     """Take the grant back. A role that somebody changed since is theirs, and stays."""
     is_ours = _current_role(login, grant.product_id) == grant.role
     grant.delete()
     if is_ours:
         _set_role(login, grant.product_id, grant.previous_role)
-    return is_ours
 
 
 def _current_role(login: AdminUser, product_id: int | None) -> str:

@@ -7,6 +7,7 @@ from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
 from engagement.models.invites import Invite
+from engagement.models.limits import ProductLimits, ProductUsage
 from engagement.models.logins import (
     ExternalIdentity,
     LoginAttempts,
@@ -65,7 +66,9 @@ __all__ = [
     "OperationCounter",
     "OrderChunk",
     "Product",
+    "ProductLimits",
     "ProductMember",
+    "ProductUsage",
     "ReattributionRequest",
     "RecoveryCode",
     "RescoreRequest",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from engagement.database import distribution
+from engagement.limits.new_names import Excess, split_excess
 from engagement.messages import ReceivedMessage
 from engagement.recording.batch import Batch, build_batch
 from engagement.recording.joining import join_users
@@ -22,12 +23,13 @@ class RecordResult(NamedTuple):
     ``suppressed`` are the messages that name a user or an account that was deleted on request.
     ``dropped_traits`` are the names of traits that their user or account has no room for, by the
     arrival of their message. The rest of such a message is recorded. ``rejected_aliases`` would
-    give a person too many ids.
+    give a person too many ids. ``excess`` would exceed a limit of the product.
     """
 
     suppressed: list[ReceivedMessage]
     dropped_traits: dict[int, list[str]]
     rejected_aliases: Sequence[ReceivedMessage] = ()
+    excess: Sequence[tuple[ReceivedMessage, Excess]] = ()
 
 
 def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
@@ -43,10 +45,11 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     whether that is the fault of a message.
     """
     recordable, suppressed = split_suppressed(messages)
+    recordable, excess = split_excess(recordable)
     if not recordable:
-        return RecordResult(suppressed, {})
+        return RecordResult(suppressed, {}, excess=excess)
     if not distribution.is_distributed():
-        return _record(recordable)._replace(suppressed=suppressed)
+        return _record(recordable)._replace(suppressed=suppressed, excess=excess)
     dropped_traits: dict[int, list[str]] = {}
     rejected: list[ReceivedMessage] = []
     for product_id, own in _by_product(recordable):
@@ -54,7 +57,7 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
             result = _record(own)
         dropped_traits |= result.dropped_traits
         rejected += result.rejected_aliases
-    return RecordResult(suppressed, dropped_traits, rejected)
+    return RecordResult(suppressed, dropped_traits, rejected, excess)
 
 
 def _by_product(

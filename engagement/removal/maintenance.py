@@ -8,6 +8,7 @@ from django.db import transaction
 
 from engagement.database import sql
 from engagement.database.partitions import maintain_partitions
+from engagement.limits import limits
 from engagement.logins import invites, sessions, throttle
 from engagement.models import DailyJob, ForgottenSubject
 from engagement.trail import entries
@@ -33,6 +34,7 @@ def maintain(now: datetime) -> None:
     erased.filter(forgotten_at__lt=now - FORGOTTEN_RETENTION).delete()
     throttle.delete_expired(now)
     entries.delete_expired(now)
+    limits.count_usage(now)
     sessions.delete_expired(now)
     invites.delete_expired(now)
     if _claim_today("thin links", today):

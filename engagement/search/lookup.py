@@ -17,7 +17,7 @@ from engagement.search.entries import KINDS
 GRAM_LENGTH = 3
 # Candidates that are read to choose the best from.
 CANDIDATES = 200
-# A term that most texts have matches so many of the first entries. The index would read all of its
+# A term that most texts have matches that many of the first entries. The index would read all
 # matches before the first one.
 ENTRIES_READ_FIRST = 10_000
 TIMEOUT_SECONDS = 1.0

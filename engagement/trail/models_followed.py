@@ -15,6 +15,7 @@ from django.db.models import F, IntegerField, Model, Value
 from engagement.models import (
     EventWeight,
     Product,
+    ProductLimits,
     ProductMember,
     Segment,
     Workspace,
@@ -108,6 +109,12 @@ def _members(product_id: int) -> Snapshot:
     }
 
 
+def _product(product_id: int) -> Snapshot:
+    limits = ProductLimits.objects.filter(pk=product_id).values().first() or {}
+    own = {f"limit of {name}": value for name, value in limits.items() if name != "product_id"}
+    return {**own, **_members(product_id)}
+
+
 def _weights(workspace_id: int) -> Snapshot:
     weights = EventWeight.objects.filter(workspace=workspace_id).order_by("event_name__name")
     pairs = weights.values_list("event_name__name", "weight")
@@ -115,7 +122,7 @@ def _weights(workspace_id: int) -> Snapshot:
 
 
 def follow_domain() -> None:
-    follow(Product, "product", ("name",), product="pk", more=_members)
+    follow(Product, "product", ("name",), product="pk", more=_product)
     follow(
         Workspace,
         "workspace",

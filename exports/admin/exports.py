@@ -17,11 +17,23 @@ from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.place import find_place
 from engagement.admin.scoping import ProductFilter
 from engagement.core.fields import DecryptionError
+from engagement.core.ids import parse_id
 from engagement.models import Workspace
+from engagement.trail.models_followed import follow
 from exports import runs, schedule, tasks
 from exports.admin.forms import SECRETS, STORE_FIELDS, ScheduledExportForm
 from exports.models import ExportRun, ScheduledExport, Table
-from exports.stores import StoreError, folders, open_store, verify
+from exports.stores import StoreError, folders, verify
+
+# Of the store only what is no secret.
+follow(
+    ScheduledExport,
+    "scheduled export",
+    (
+        *("name", "workspace__name", "tables", "format", "extent", "schedule", "hour", "weekday"),
+        *("is_enabled", "store_kind", "endpoint", "region", "bucket"),
+    ),
+)
 
 Kind, State = ScheduledExport.StoreKind, ExportRun.State
 LISTED_RUNS = 20
@@ -32,6 +44,15 @@ LEVELS = {
     State.FAILED: "bad",
     State.STOPPED: "warning",
 }
+
+follow(
+    ScheduledExport,
+    "scheduled export",
+    (
+        *("name", "tables", "extent", "format", "schedule", "weekday", "hour", "is_enabled"),
+        *("store_kind", "endpoint", "region", "bucket", "folder"),
+    ),
+)
 
 
 @admin.register(ScheduledExport)
@@ -52,7 +73,7 @@ class ScheduledExportAdmin(PageAdmin):
     )
 
     class Media:
-        css: ClassVar[dict[str, list[str]]] = {"all": ["notifications/notifications.css"]}
+        css: ClassVar[dict[str, list[str]]] = {"all": ["exports/exports.css"]}
 
     # --- The list -----------------------------------------------------------------------------
 
@@ -232,7 +253,7 @@ class ScheduledExportAdmin(PageAdmin):
 
     def _verify(self, request: HttpRequest, export: ScheduledExport) -> None:
         try:
-            verify(open_store(ScheduledExport.objects.defer(None).get(pk=export.pk)), export.pk)
+            verify(ScheduledExport.objects.defer(None).get(pk=export.pk))
         except (StoreError, DecryptionError) as error:
             text = f"The test file could not be written. {error}"
             self.message_user(request, text, messages.ERROR)
@@ -245,7 +266,14 @@ class ScheduledExportAdmin(PageAdmin):
 def describe_store(export: ScheduledExport) -> str:
     """Where the files go, in one line."""
     if export.store_kind == Kind.FOLDER:
-        return f"Folder {export.folder}" if export.folder else "Folder of the product"
+        return f"Folder {store_path(export)}"
+    return store_path(export)
+
+
+def store_path(export: ScheduledExport) -> str:
+    """What the paths of all files begin with."""
+    if export.store_kind == Kind.FOLDER:
+        return "/".join(part for part in (f"product-{export.product_id}", export.folder) if part)
     place = export.endpoint.partition("://")[2] if export.endpoint else "AWS S3"
     return "/".join(part for part in (place, export.bucket, export.folder) if part)
 
@@ -273,9 +301,8 @@ def _chosen_kind(request: HttpRequest) -> str:
 
 
 def _is_workspace(request: HttpRequest, workspaces: QuerySet[Workspace]) -> bool:
-    pk = request.POST.get("workspace") or request.GET.get("workspace", "")
-    is_id = pk.isascii() and pk.isdecimal() and len(pk) < 19
-    return is_id and workspaces.filter(pk=int(pk)).exists()
+    pk = parse_id(request.POST.get("workspace") or request.GET.get("workspace", ""))
+    return pk is not None and workspaces.filter(pk=pk).exists()
 
 
 def _is_offered(kind: str) -> bool:

@@ -9,7 +9,7 @@ from django.utils import timezone
 from engagement.admin.listing import LargeTableAdmin
 from engagement.admin.pages import RowPageAdmin
 from engagement.admin.scoping import ProductFilter
-from exports.admin.exports import LEVELS, describe_store
+from exports.admin.exports import LEVELS, store_path
 from exports.models import ExportRun
 
 LISTED_FILES = 500
@@ -23,7 +23,7 @@ class ExportRunAdmin(LargeTableAdmin, RowPageAdmin):
     ordering = ["-id"]
 
     class Media:
-        css: ClassVar[dict[str, list[str]]] = {"all": ["notifications/notifications.css"]}
+        css: ClassVar[dict[str, list[str]]] = {"all": ["exports/exports.css"]}
 
     def row_page(self, request: HttpRequest, obj: ExportRun) -> HttpResponse:
         end = obj.finished_at or timezone.now()
@@ -35,7 +35,7 @@ class ExportRunAdmin(LargeTableAdmin, RowPageAdmin):
             export=obj.export,
             level=LEVELS[ExportRun.State(obj.state)],
             seconds=(end - obj.started_at).total_seconds() if obj.started_at else None,
-            place=f"{describe_store(obj.export)}/{obj.folder}" if obj.folder else "",
+            place=f"{store_path(obj.export)}/{obj.folder}" if obj.folder else "",
             percent=_percent(obj),
             files=obj.files.order_by("id")[:LISTED_FILES],
         )

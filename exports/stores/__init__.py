@@ -6,10 +6,12 @@ from engagement.outbound.addresses import Resolver
 from exports.models import ScheduledExport
 from exports.stores.errors import StoreError
 from exports.stores.folders import FolderStore
-from exports.stores.s3 import S3Store
+from exports.stores.s3 import PUT_SECONDS, S3Store
 
 __all__ = ["Store", "StoreError", "open_store", "verify"]
 
+# A page waits for the test.
+_TEST_SECONDS = 10.0
 _TEST = b"The service writes this file to see that it may, and deletes it at once.\n"
 
 
@@ -22,8 +24,11 @@ class Store(Protocol):
     def delete(self, name: str) -> None: ...
 
 
-def open_store(export: ScheduledExport, resolve: Resolver | None = None) -> Store:
-    """The export's store. The export has its credentials loaded."""
+def open_store(
+    export: ScheduledExport, resolve: Resolver | None = None, seconds: float = PUT_SECONDS
+) -> Store:
+    """The export's store. The export has its credentials loaded. Writing a file is cut off after
+    these *seconds*."""
     if export.store_kind == ScheduledExport.StoreKind.FOLDER:
         return FolderStore(export.product_id, export.folder)
     return S3Store(
@@ -34,11 +39,12 @@ def open_store(export: ScheduledExport, resolve: Resolver | None = None) -> Stor
         access_key_id=export.access_key_id,
         secret_access_key=export.secret_access_key,
         resolve=resolve,
+        put_seconds=seconds,
     )
 
 
-def verify(store: Store, export_id: int) -> None:
-    """Write a file and delete it. Raises StoreError."""
-    name = f"eds-test-{export_id}.txt"
+def verify(export: ScheduledExport) -> None:
+    """Write a file into the export's store and delete it. Raises StoreError."""
+    store, name = open_store(export, seconds=_TEST_SECONDS), f"eds-test-{export.pk}.txt"
     store.put(name, _TEST, "text/plain")
     store.delete(name)

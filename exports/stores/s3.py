@@ -42,15 +42,16 @@ class S3Store:
         access_key_id: str,
         secret_access_key: str,
         resolve: Resolver | None = None,
+        put_seconds: float = PUT_SECONDS,
         clock: Callable[[], datetime] = timezone.now,
     ) -> None:
         self._base, self._region = endpoint_url(endpoint, region, bucket), region or DEFAULT_REGION
         self._prefix = f"{prefix}/" if prefix else ""
         self._keys = access_key_id, secret_access_key
-        self._resolve, self._clock = resolve, clock
+        self._resolve, self._put_seconds, self._clock = resolve, put_seconds, clock
 
     def put(self, name: str, content: bytes, type: str = "application/octet-stream") -> None:
-        _require_success(self._send("PUT", name, content, PUT_SECONDS, type), "write to")
+        _require_success(self._send("PUT", name, content, self._put_seconds, type), "write to")
 
     def delete(self, name: str) -> None:
         _require_success(self._send("DELETE", name, b"", DELETE_SECONDS), "delete from")

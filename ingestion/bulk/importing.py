@@ -151,8 +151,8 @@ def _received(
 
 def _record(messages: Sequence[NumberedMessage], outcomes: LineOutcomes) -> None:
     unique, duplicates = message_ids.split_duplicates([message.received for message in messages])
-    forgotten, dropped_traits, unjoined = record(unique)
-    outcomes.recorded += len(unique) - len(forgotten) - len(unjoined)
+    forgotten, dropped_traits, unjoined, excess = record(unique)
+    outcomes.recorded += len(unique) - len(forgotten) - len(unjoined) - len(excess)
     outcomes.duplicates += len(duplicates)
     outcomes.forgotten += len(forgotten)
     rejected = {message.arrival for message in unjoined}
@@ -160,6 +160,12 @@ def _record(messages: Sequence[NumberedMessage], outcomes: LineOutcomes) -> None
         (message.number, f"{texts.short_reason(DropReason.ALIAS, texts.TOO_MANY_IDS)}.")
         for message in messages
         if message.received.arrival in rejected
+    )
+    kinds = {message.arrival: kind for message, kind in excess}
+    outcomes.problems += (
+        (message.number, f"{texts.short_reason(texts.EXCESS_REASONS[kind])}.")
+        for message in messages
+        if (kind := kinds.get(message.received.arrival))
     )
     for message in messages if dropped_traits else ():
         if names := dropped_traits.get(message.received.arrival):

@@ -5,6 +5,7 @@ is a rollback: each message takes effect exactly once, and several drains may ru
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -17,10 +18,12 @@ from django.db import Error, transaction
 from django.db.models import Q
 
 from engagement.database import locks, retries, sql
+from engagement.limits import limits
 from engagement.messages import ReceivedMessage, Statement
 from engagement.models import Credential
 from engagement.recording.record import record
-from ingestion.drain import claims, message_ids, quarantine
+from engagement.recording.suppression import split_suppressed
+from ingestion.drain import claims, message_ids, quarantine, rate_limits
 from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
 from ingestion.drain.batches import pause_gc, process_or_split
 from ingestion.drain.claims import BatchClaimer, Claim
@@ -36,6 +39,9 @@ MAX_ATTEMPTS = 3
 # Before the second attempt. It doubles before each further one.
 RETRY_BACKOFF = timedelta(seconds=5)
 KEY_USE_WRITE_INTERVAL = timedelta(minutes=1)
+
+# Of a batch. The others that exceed a rate are only counted: listing costs more than recording.
+MAX_LISTED_EXCESS = 100
 
 # Of this process: the next drain goes on with what this one measured.
 _sizer = BatchSizer()
@@ -117,7 +123,13 @@ def process_batch(claim: Claim, now: datetime) -> int:
         claimed = _take(claim)
         # For the whole batch: forgetting a subject must then also find the rejected messages.
         senders = _senders({bytes(message.key_digest) for message in claimed})
+        states = limits.load({each.product_id for each in senders.values() if each.product_id})
+        rated = rate_limits.Batch(claimed, senders, now)
+        excess = rated.find_excess(states)
         outcomes: list[PartOutcome] = []
+        if excess:
+            outcomes.append(_drop_excess(claimed, senders, excess, now))
+            claimed = [message for message in claimed if message.id not in excess]
         # Separately, because what failed before would spoil the batch again.
         for messages in (
             [message for message in claimed if not message.attempts],
@@ -133,7 +145,8 @@ def process_batch(claim: Claim, now: datetime) -> int:
         # Last, because workers wait for each other's counts until they commit.
         recent.save([outcome.recent for outcome in outcomes])
         hours.add_counts([outcome.counts for outcome in outcomes])
-    return len(claimed)
+        rate_limits.add_counts(rated.count_by_minute(excess))
+    return len(claimed) + len(excess)
 
 
 # A row that is locked belongs to an eraser, which deletes it or leaves it for later.
@@ -213,6 +226,56 @@ class PartOutcome(NamedTuple):
     recent: list[RecentRow]
 
 
+def _drop_excess(
+    claimed: Sequence[ClaimedMessage],
+    senders: Mapping[bytes, SenderKey],
+    excess: Mapping[int, DropReason],
+    now: datetime,
+) -> PartOutcome:
+    """List the first messages that exceed a limit, and count them all."""
+    listed: dict[int, tuple[ClaimedMessage, ReceivedMessage]] = {}
+    reasons: Counter[tuple[int | None, DropReason]] = Counter()
+    by_hour: hours.HourlyCounts = Counter()
+    for message in claimed:
+        reason = excess.get(message.id)
+        if reason is None:
+            continue
+        product_id = senders[bytes(message.key_digest)].product_id
+        assert product_id is not None
+        by_hour[product_id, hours.start_of_hour(message.received_at), reason.value] += 1
+        payload = _readable(message) if len(listed) < MAX_LISTED_EXCESS else None
+        if payload is None or isinstance(payload, UnusableMessage):
+            reasons[product_id, reason] += 1
+        else:
+            received = ReceivedMessage(product_id, message.id, message.received_at, payload)
+            listed[message.id] = (message, received)
+    # The list must not bring back ids that were deleted on request.
+    allowed, forgotten = split_suppressed([received for _, received in listed.values()])
+    for received in forgotten:
+        reasons[received.product_id, excess[received.arrival]] += 1
+    drops.save_drops(
+        [
+            _drop(
+                listed[received.arrival][0],
+                received.product_id,
+                excess[received.arrival],
+                received.message,
+            )
+            for received in allowed
+        ],
+        now,
+    )
+    drops.add_counts(reasons, now)
+    return PartOutcome(by_hour, [])
+
+
+def _readable(message: ClaimedMessage) -> Payload | None:
+    try:
+        return decode(message.payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
 def _process(
     claimed: Sequence[ClaimedMessage], senders: dict[bytes, SenderKey], now: datetime
 ) -> PartOutcome:
@@ -232,9 +295,9 @@ def _process(
                 ReceivedMessage(sender.product_id, claimed_message.id, received_at, message)
             )
     recordable, duplicates = message_ids.split_duplicates(recordable)
-    forgotten, dropped_traits, unjoined = record(recordable)
+    forgotten, dropped_traits, unjoined, over_limit = record(recordable)
     partly_recorded: list[Drop] = []
-    if duplicates or forgotten or dropped_traits or unjoined:
+    if duplicates or forgotten or dropped_traits or unjoined or over_limit:
         by_arrival = {message.id: message for message in claimed}
         for reason, rejected in (
             (DropReason.DUPLICATE, duplicates),
@@ -244,6 +307,15 @@ def _process(
                 _drop(by_arrival[message.arrival], message.product_id, reason, message.message)
                 for message in rejected
             )
+        dropped += (
+            _drop(
+                by_arrival[message.arrival],
+                message.product_id,
+                texts.EXCESS_REASONS[kind],
+                message.message,
+            )
+            for message, kind in over_limit
+        )
         dropped += (
             msgspec.structs.replace(
                 _drop(
@@ -261,7 +333,7 @@ def _process(
     drops.save_drops([*dropped, *partly_recorded], now)
     used = {bytes(message.key_digest) for message in claimed}
     _save_key_use([sender for digest, sender in senders.items() if digest in used], now)
-    rejected = [*forgotten, *unjoined]
+    rejected = [*forgotten, *unjoined, *(message for message, _ in over_limit)]
     return PartOutcome(
         hours.count_by_hour(recordable, rejected, dropped), _sampler.choose(recordable, rejected)
     )

@@ -53,6 +53,8 @@ def save_drops(dropped: Sequence[Drop], now: datetime) -> None:
 
 def add_counts(dropped: Mapping[tuple[int | None, DropReason], int], now: datetime) -> None:
     """Add the numbers of messages, by product (None if the key belongs to none) and reason."""
+    if not dropped:
+        return
     # Sorted, so that two workers that drop messages of the same products cannot deadlock.
     counts = sorted(dropped.items(), key=lambda item: (item[0][0] or 0, item[0][1].value))
     days: list[date] = [now.astimezone(UTC).date()] * len(counts)

@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from engagement.core import charts
+from engagement.limits.new_names import Excess
 from engagement.messages import Alias, Track
 from engagement.recording.aliases import MAX_IDS_PER_USER
 from ingestion.models import DropReason
@@ -17,6 +18,12 @@ REMEDIES = {
     DropReason.REVOKED_KEY: "Create a new ingestion key and send that one instead.",
     DropReason.EXPIRED_KEY: "Extend the key's date in the admin, or rotate it and send the new "
     "one.",
+    DropReason.TOO_FAST: "Send fewer messages at once, or ask a superuser for a higher limit.",
+    DropReason.DAILY_LIMIT: "Wait for the next UTC day, or ask a superuser for a higher limit.",
+    DropReason.TOO_MANY_NAMES: "Keep ids and dates out of event names, or ask a superuser for a "
+    "higher limit.",
+    DropReason.TOO_MANY_SUBJECTS: "Check that your applications send no random ids, or ask a "
+    "superuser for a higher limit.",
     DropReason.READ_TOKEN: "Send an ingestion key instead. It starts with edk_. A read token, "
     "which starts with eds_, only reads.",
     DropReason.MISSING_KEY: "Send the product's ingestion key with each request.",
@@ -33,6 +40,11 @@ REMEDIES = {
 }
 
 
+EXCESS_REASONS = {
+    Excess.EVENT_NAMES: DropReason.TOO_MANY_NAMES,
+    Excess.SUBJECTS: DropReason.TOO_MANY_SUBJECTS,
+}
+
 # These share their colors with reasons that no product has, or hardly ever.
 RECORDED_TONE, QUARANTINED_TONE, WAITING_TONE = 3, 6, 5
 
@@ -47,6 +59,15 @@ def tone(reason: DropReason) -> int:
 _SAME_TONE = {
     DropReason.READ_TOKEN: DropReason.UNKNOWN_KEY,
     DropReason.EXPIRED_KEY: DropReason.REVOKED_KEY,
+    **dict.fromkeys(
+        (
+            DropReason.TOO_FAST,
+            DropReason.DAILY_LIMIT,
+            DropReason.TOO_MANY_NAMES,
+            DropReason.TOO_MANY_SUBJECTS,
+        ),
+        DropReason.TOO_MANY_TRAITS,
+    ),
 }
 
 

@@ -19,7 +19,7 @@ from marketplace.simulator.server import Simulator
 from tests.clients.browsing import Browser
 from tests.clients.service import Service
 from tests.start.folders import data_folder
-from tests.start.running import Up
+from tests.start.running import Up, manage
 
 LICENSES = 260
 HERE = Path(__file__).parent
@@ -57,7 +57,12 @@ def up(simulator: Simulator) -> Iterator[Up]:
 
 @pytest.fixture(scope="package")
 def service(up: Up) -> Iterator[Service]:
-    running = Service(up)
+    """With a read token of its own: the walk uses up what the first one may ask in a minute."""
+    make = "from engagement.models import Product; from readapi.models import ApiToken; "
+    make += "print(ApiToken.create(Product.objects.get(), 'clients').secret)"
+    made = manage(up.data_dir, "shell", "-v", "0", "-c", make)
+    assert made.returncode == 0, made.stderr
+    running = Service(up, made.stdout.strip())
     yield running
     running.close()
 

@@ -55,12 +55,12 @@ class Happened(NamedTuple):
 class Service:
     """``up``, and a connection to its database."""
 
-    def __init__(self, up: Up) -> None:
+    def __init__(self, up: Up, read_token: str) -> None:
         self.up = up
         self.host = f"127.0.0.1:{up.port}"
         self.address = f"http://{self.host}"
         self.key: str = up.credentials["ingestion_key"]
-        self.read_token: str = up.credentials["api_token"]
+        self.read_token = read_token
         self.workspace_id: int = up.credentials["workspace_id"]
         postgres = EmbeddedPostgres(up.data_dir / "postgres")
         self._database = psycopg.connect(

@@ -19,6 +19,7 @@ from marketplace.simulator.faults import Endpoint, ErrorStatus, Latency
 from marketplace.simulator.records import create_site
 from marketplace.simulator.server import Simulator
 from tests.clients.conftest import LICENSES
+from tests.clients.service import Service
 from tests.start.clicking import Admin
 from tests.start.running import Up, fetch, survivors, until
 
@@ -73,16 +74,16 @@ def synced(admin: Admin, times: int) -> None:
     until(lambda: len(syncs(admin)) == times and syncs(admin)[0] == "Succeeded.", "a sync")
 
 
-def traits(up: Up, account: str) -> dict[str, Any]:
+def traits(service: Service, account: str) -> dict[str, Any]:
     """The account's traits in the read API."""
 
     def read(path: str) -> Any:
-        headers = {"Authorization": f"Bearer {up.credentials['api_token']}"}
-        status, body = fetch(f"http://127.0.0.1:{up.port}{path}", headers=headers)
+        headers = {"Authorization": f"Bearer {service.read_token}"}
+        status, body = fetch(f"{service.address}{path}", headers=headers)
         assert status == 200, body
         return json.loads(body)["data"]
 
-    workspace = f"workspace_id={up.credentials['workspace_id']}"
+    workspace = f"workspace_id={service.workspace_id}"
     match = f"/v2/accounts?{workspace}&match_type=tracking_id&match_value={account}"
     # It is in the ranking once it is scored, a moment after the sync.
     until(lambda: len(read(match)) == 1, f"{account} to be ranked")
@@ -102,7 +103,7 @@ def offsets(simulator: Simulator) -> list[int]:
 
 
 def test_the_accounts_of_a_connected_product_get_license_traits(
-    up: Up, admin: Admin, simulator: Simulator
+    service: Service, up: Up, admin: Admin, simulator: Simulator
 ) -> None:
     page = admin.press(
         "/admin/marketplace/connection/add/",
@@ -112,7 +113,7 @@ def test_the_accounts_of_a_connected_product_get_license_traits(
     assert "is connected to Board Lens for Jira" in page
     synced(admin, 1)
     assert f'data-label="Licenses seen">{LICENSES}<' in status(admin)
-    license_traits = traits(up, FIRST_SITE.cloud_id)
+    license_traits = traits(service, FIRST_SITE.cloud_id)
     assert license_traits["am.addonName"] == "Board Lens for Jira"
     assert license_traits["am.contactDetails.company"] == FIRST_SITE.company
     assert license_traits["am.tier"] == f"{license_traits['am.tier.number']} Users"
@@ -122,13 +123,13 @@ def test_the_accounts_of_a_connected_product_get_license_traits(
 
 
 def test_a_changed_license_arrives_with_the_next_sync(
-    up: Up, admin: Admin, simulator: Simulator
+    service: Service, admin: Admin, simulator: Simulator
 ) -> None:
     simulator.feed.touch(1, datetime.now(UTC).date(), tier="1,234 Users")
     offsets(simulator)
     assert "A sync is starting" in press(admin, "sync")
     synced(admin, 2)
-    assert traits(up, FIRST_SITE.cloud_id)["am.tier.number"] == 1234
+    assert traits(service, FIRST_SITE.cloud_id)["am.tier.number"] == 1234
     since = {request.parameters.get("lastUpdated") for request in simulator.requests}
     assert None not in since, "it asked for changes only"
 
@@ -178,7 +179,7 @@ def test_an_expired_token_pauses_syncs_until_all_four_are_entered_again(
 
 
 def test_a_running_sync_writes_nothing_after_a_disconnect(
-    up: Up, admin: Admin, simulator: Simulator
+    service: Service, up: Up, admin: Admin, simulator: Simulator
 ) -> None:
     last = len(simulator.feed) - 1
     changed = simulator.feed.change(last, tier="4321 Users")
@@ -196,7 +197,7 @@ def test_a_running_sync_writes_nothing_after_a_disconnect(
         return "<strong>Disconnected.</strong>" in status(admin) and not simulator.requests
 
     until(has_ended, "the end of its requests")
-    traits_before = traits(up, changed["cloudId"])
+    traits_before = traits(service, changed["cloudId"])
     assert traits_before["am.tier"] != "4321 Users", "imported traits stay as they are"
 
 

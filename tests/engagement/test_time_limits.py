@@ -194,9 +194,10 @@ def test_insights_that_take_too_long_keep_no_other_count_back(
     CachedCounts.objects.update(insights={"one_person": 7})
     monkeypatch.setattr(attention, "rank_insights", lambda _: never_ends())
     busy(scored, "cyd")
+    tell(scored, identify("dan", group="acme"))
     rescore(NOON + timedelta(minutes=11))
     cached = CachedCounts.objects.get()
-    assert (cached.users, cached.insights) == (3, {"one_person": 7})
+    assert (cached.users, cached.accounts, cached.insights) == (4, 1, {"one_person": 7})
     assert sum(cached.members.values()) > 0
 
 

@@ -214,6 +214,19 @@ def test_no_two_workers_write_one_run(
     assert (run.state, run.error) == (State.DONE, "")
 
 
+def test_a_run_that_no_worker_survives_fails(
+    acme: Product, memory: MemoryStore, clock: Clock
+) -> None:
+    some_history(acme)
+    runs.request_run(an_export(acme), clock.now)
+    for _ in range(len(runs.BACKOFF) + 1):
+        assert runs.claim(clock.now) is not None
+        clock.step(runs.LEASE.total_seconds() + 1)
+    assert runs.claim(clock.now) is None
+    run = ExportRun.objects.get()
+    assert (run.state, run.error) == (State.FAILED, runs.CRASHED)
+
+
 def test_a_workspace_that_is_rescored_meanwhile_is_exported_from_the_beginning(
     acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from pytest_django import Settings
 from engagement.models import Product
 from exports import files
 from exports.models import ExportRun, ScheduledExport, Table
-from exports.stores import StoreError, open_store, verify
+from exports.stores import StoreError, verify
 from exports.stores.folders import FolderStore
 from exports.stores.s3 import S3Store, signed_headers
 from exports.tables import ACCOUNT_COLUMNS
@@ -40,7 +40,7 @@ def test_a_run_writes_into_the_products_own_folder(
 ) -> None:
     some_history(acme)
     export = an_export(acme, folder="team/warehouse")
-    verify(open_store(export), export.pk)
+    verify(export)
     assert not list((folder / f"product-{acme.pk}/team/warehouse").iterdir())
     run = run_now(export, clock)
     assert (run.state, run.error) == (ExportRun.State.DONE, "")
@@ -94,7 +94,7 @@ def test_an_s3_server_takes_the_files_and_refuses_other_keys(
     """The server verifies signatures, and the user may write and delete only."""
     some_history(acme)
     export = s3_export(acme, bucket, format=ScheduledExport.Format.PARQUET)
-    verify(open_store(export), export.pk)
+    verify(export)
     run = run_now(export, clock)
     assert (run.state, run.error) == (ExportRun.State.DONE, "")
     # The reader is somebody else.
@@ -118,9 +118,8 @@ def test_an_s3_server_takes_the_files_and_refuses_other_keys(
         ({"access_key_id": "AKIAUNKNOWN"}, "403 InvalidAccessKeyId"),
         ({"bucket": "elsewhere"}, "403 AccessDenied"),
     ):
-        store = open_store(s3_export(acme, bucket, name=text, **fields))
         with pytest.raises(StoreError, match=text):
-            verify(store, 1)
+            verify(s3_export(acme, bucket, name=text, **fields))
 
 
 def test_no_request_goes_to_a_private_address(settings: Settings) -> None:

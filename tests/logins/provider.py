@@ -161,7 +161,7 @@ class Provider:
             **self.behavior.token,
         }
         if self.behavior.signs_with == "nothing":
-            return jwt.encode(claims, None, algorithm="none")
+            return jwt.encode(claims, "", algorithm="none")
         if self.behavior.signs_with == "the client secret":
             return jwt.encode(claims, CLIENT_SECRET * 2, algorithm="HS256")
         key = self._keys[self.behavior.signs_with]

@@ -53,7 +53,7 @@ def test_what_signs_in_is_found_nowhere(
 
     stored = " ".join(str(row.get_decoded()) for row in Session.objects.all())
     shown = " ".join(page.content.decode() for page in pages)
-    key = again.session.session_key
+    key = str(again.session.session_key)
     planted = [PASSWORD, CLIENT_SECRET, secret, codes[1], back["code"], "an access token", key]
     planted += [sent[name] for name in ("state", "nonce", "code_challenge")]
     for value in planted:

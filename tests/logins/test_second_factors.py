@@ -14,7 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from engagement.logins import invites, second_factors, sessions
-from engagement.models import Product, ProductMember, RecoveryCode, SecondFactor
+from engagement.models import Product, ProductMember, RecoveryCode, SecondFactor, TrailEntry
 from tests.admin.conftest import logged_in
 
 pytestmark = pytest.mark.django_db
@@ -179,6 +179,11 @@ def test_an_app_is_added_with_its_first_code_and_brings_recovery_codes(maya: Adm
     page = client.get("/admin/account/").content.decode()
     assert "Authenticator app" in page and "10 left" in page
     assert secret not in page and codes[0] not in page
+    notes = [entry.note for entry in TrailEntry.objects.filter(kind="login")]
+    assert sorted(notes) == [
+        "Added a second factor: Authenticator app.",
+        "Made new recovery codes.",
+    ]
     # The code that added it is used up.
     assert not second_factors.use_code(maya, code, timezone.now())
 

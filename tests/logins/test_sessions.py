@@ -51,7 +51,7 @@ def test_sessions_are_listed_and_ended_one_by_one_or_all(maya: AdminUser) -> Non
     for text in ("198.51.100.1", "198.51.100.2", "Phone", "Curl &lt;b&gt;", "This session"):
         assert text in page
     # A session's key signs in who has it, so pages and tables have only its digest.
-    key = phone.session.session_key
+    key = str(phone.session.session_key)
     assert key not in page and not LoginSession.objects.filter(pk=key).exists()
     end(here, session=sessions.digest(key))
     assert not is_in(phone) and is_in(other)

@@ -15,7 +15,14 @@ from pytest_django import Settings
 
 from config.sign_in import check_ways_in, oidc, proxy, role_mapping
 from engagement.logins import invites
-from engagement.models import ExternalIdentity, LoginSession, Product, ProductMember, RoleGrant
+from engagement.models import (
+    ExternalIdentity,
+    LoginSession,
+    Product,
+    ProductMember,
+    RoleGrant,
+    TrailEntry,
+)
 from tests.logins.provider import PERSON, Provider
 from tests.start.running import manage
 
@@ -162,11 +169,24 @@ def test_groups_give_roles_and_take_away_what_they_gave(provider: Provider, mapp
     assert roles_of(ada) == {"Acme": "manager", "Globex": "viewer"} and ada.is_superuser
     provider.behavior.person = {**PERSON, "groups": ["sales"]}
     signed_in(provider)
-    ada.refresh_from_db()
-    assert roles_of(ada) == {"Acme": "viewer", "Globex": "viewer"} and not ada.is_superuser
+    assert roles_of(ada) == {"Acme": "viewer", "Globex": "viewer"}
+    assert not AdminUser.objects.get().is_superuser
     provider.behavior.person = {**PERSON, "groups": ["canteen"]}
     assert refusal(provider).startswith("None of your groups has access to this service.")
     assert roles_of(ada) == {} and not RoleGrant.objects.exists()
+    # The trail says that the groups did it.
+    changes = (
+        TrailEntry.objects.filter(kind="member").order_by("id").values_list("changes", flat=True)
+    )
+    assert [change["role"] for change in changes] == [
+        ["", "manager"],
+        ["", "viewer"],
+        ["manager", "viewer"],
+        ["viewer", ""],
+        ["viewer", ""],
+    ]
+    made = TrailEntry.objects.get(kind="login", action="added")
+    assert made.note == "Made a login by single sign-on." and made.object_name == ada.username
 
 
 def test_what_somebody_gave_in_the_admin_stays(

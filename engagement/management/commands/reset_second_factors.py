@@ -4,6 +4,7 @@ from django.contrib.auth.models import User as AdminUser
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from engagement.logins import second_factors, sessions
+from engagement.trail import entries
 
 
 class Command(BaseCommand):
@@ -18,5 +19,13 @@ class Command(BaseCommand):
             raise CommandError(f"There is no login named {options['name']}.")
         number = second_factors.reset(login)
         sessions.end_all(login)
+        entries.record(
+            entries.COMMAND_LINE,
+            entries.Action.CHANGED,
+            "login",
+            object_id=login.pk,
+            name=login.get_username(),
+            note="Reset the second factors and ended the sessions.",
+        )
         plural = "" if number == 1 else "s"
         self.stdout.write(f"Deleted {number} second factor{plural}, and ended all sessions.")

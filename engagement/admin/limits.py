@@ -1,0 +1,25 @@
+"""Limits on a product's page: what is used of them, and the form with which superusers set them."""
+
+from typing import Any
+
+from django.http import HttpRequest
+
+from engagement.admin.scoping import SuperusersOnly, TabularInline
+from engagement.limits.limits import LABELS, Limits, load, used_limits
+from engagement.models import Product, ProductLimits
+
+
+class LimitsInline(SuperusersOnly, TabularInline):
+    """A product's own limits. Only superusers see the form; the section below is for members."""
+
+    model = ProductLimits
+    fields = list(Limits._fields)
+    extra = 1
+    max_num = 1
+    verbose_name_plural = "limits of this product (empty: those of the service)"
+
+
+def limits_context(request: HttpRequest, product: Product) -> dict[str, Any]:
+    state = load([product.pk])[product.pk]
+    rates = [(LABELS[name], getattr(state.limits, name)) for name in Limits._fields[:2]]
+    return {"used": list(used_limits(state)), "rates": rates}

@@ -1,0 +1,1 @@
+"""Limits that keep one product from crowding out the others."""
