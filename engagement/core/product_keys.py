@@ -1,14 +1,17 @@
 """Foreign keys between tables that are distributed by product."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import models
 from django.db.models.lookups import Exact
 
 from engagement.database import distribution
 
+Set = TypeVar("Set")
+Get = TypeVar("Get")
 
-class ProductForeignKey(models.ForeignKey):  # type: ignore[type-arg]
+
+class ProductForeignKey(models.ForeignKey[Set, Get]):
     """A foreign key to a row of the same product.
 
     On a cluster, queries that follow it also compare the products: only then one node can join the

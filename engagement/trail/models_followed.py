@@ -110,8 +110,9 @@ def _members(product_id: int) -> Snapshot:
 
 
 def _product(product_id: int) -> Snapshot:
-    limits: Snapshot = ProductLimits.objects.filter(pk=product_id).values().first() or {}
-    own = {f"limit of {name}": value for name, value in limits.items() if name != "product_id"}
+    limits = ProductLimits.objects.filter(pk=product_id).values().first()
+    values = dict(limits or {}).items()
+    own = {f"limit of {name}": value for name, value in values if name != "product_id"}
     return {**own, **_members(product_id)}
 
 

@@ -42,7 +42,8 @@ FIXED = settings(
 def try_each(method: str, use: Callable[[Case[Any]], None]) -> None:
     """Call *use* with requests to each operation that has this method."""
     api = schemathesis.openapi.from_wsgi("/openapi.json", get_wsgi_application())
-    operations = [found.ok() for found in api.include(method=method).get_all_operations()]
+    drawn: Any = api.include(method=method).get_all_operations()
+    operations = [operation.ok() for operation in drawn]
     assert len(operations) > 10
     for operation in operations:
         FIXED(given(case=operation.as_strategy())(use))()
