@@ -185,7 +185,7 @@ def export_files(folder: str, product_id: str) -> dict[str, Any]:
         product_id=int(product_id),
         name="Benchmark",
         defaults={
-            "workspace": Workspace.objects.filter(product=product_id).order_by("pk").first(),
+            "workspace": Workspace.objects.filter(product=int(product_id)).order_by("pk")[0],
             "tables": [Table.ACCOUNTS],
             "extent": Extent.CHANGES,
             "store_kind": ScheduledExport.StoreKind.FOLDER,
