@@ -120,7 +120,7 @@ def merge_traits(
     incoming = canonical_traits(incoming)
     if not stamps and not traits:
         # A new subject: there is nothing to compare with.
-        stamps.update(dict.fromkeys(incoming, stamp))
+        stamps.update({name: list(stamp) for name in incoming})
         traits.update({name: value for name, value in incoming.items() if value is not None})
         return bool(incoming)
     changed = False

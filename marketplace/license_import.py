@@ -51,15 +51,6 @@ class AccountState(NamedTuple):
     written_at: datetime | None
 
 
-class AccountRows(NamedTuple):
-    """Accounts by their Cloud IDs, in order: the rows of their licenses, without the changed ones,
-    and the accounts that exist."""
-
-    cloud_ids: Sequence[str]
-    other_licenses: Sequence[sql.Row]
-    accounts: Mapping[str, AccountState]
-
-
 def import_pages(
     run: SyncRun, product_id: int, records: Sequence[ParsedRecord], step: Step, now: datetime
 ) -> None:
@@ -114,10 +105,8 @@ def mark_unlisted(run: SyncRun, product_id: int, now: datetime) -> None:
             License.objects.filter(product=product_id, key__in=keys).update(
                 unlisted_since=run.started_at
             )
-            rows = _read_rows(product_id, _accounts_of(product_id, batch), {})
-            patches, counts = _compute_patches(product_id, rows, {}, run)
-            _record(product_id, patches, now)
-            counts["unlisted"] = len(batch)
+            counts = Counter(unlisted=len(batch))
+            counts += _write_traits(product_id, _accounts_of(product_id, batch), {}, run, now)
             progress.advance(run, progress.same_step(run), counts)
 
 
@@ -126,15 +115,10 @@ def _store(run: SyncRun, product_id: int, merge: Merge, now: datetime) -> Counte
     changed, stored = merge
     if not changed:
         return Counter()
+    _write_licenses(product_id, changed, run)
     left_accounts = {stored[key].cloud_id for key in changed if key in stored} - {""}
     cloud_ids = left_accounts | _accounts_of(product_id, changed.values())
-    rows = _read_rows(product_id, cloud_ids, changed)
-    with sql.pipeline():
-        # PostgreSQL writes the licenses while Python computes the traits.
-        _write_licenses(product_id, changed, run)
-        patches, counts = _compute_patches(product_id, rows, changed, run)
-    _record(product_id, patches, now)
-    return counts
+    return _write_traits(product_id, cloud_ids, changed, run, now)
 
 
 def _accounts_of(product_id: int, changed: Iterable[ParsedLicense]) -> set[str]:
@@ -257,9 +241,14 @@ _ACCOUNTS: LiteralString = f"""
 """
 
 
-def _read_rows(
-    product_id: int, cloud_ids: Collection[str], changed: Mapping[str, ParsedLicense]
-) -> AccountRows:
+def _write_traits(
+    product_id: int,
+    cloud_ids: Collection[str],
+    changed: Mapping[str, ParsedLicense],
+    run: SyncRun,
+    now: datetime,
+) -> Counter[str]:
+    """Give each account the traits of its best license; return the account counters."""
     # Sorted by key, like every batch.
     ordered = sorted(cloud_ids)
     parameters = {
@@ -267,35 +256,29 @@ def _read_rows(
         "products": [product_id] * len(ordered),
         "cloud_ids": ordered,
     }
-    others = sql.fetch(_OTHER_LICENSES, {**parameters, "keys": list(changed)})
-    return AccountRows(ordered, others, _find_accounts(parameters))
-
-
-def _compute_patches(
-    product_id: int, rows: AccountRows, changed: Mapping[str, ParsedLicense], run: SyncRun
-) -> tuple[dict[str, dict[str, Any]], Counter[str]]:
-    """The changes that give each account the traits of its best license, and the account
-    counters."""
-    license_traits = _license_traits(product_id, rows.other_licenses, changed)
+    license_traits = _license_traits(product_id, parameters, changed)
+    accounts = _find_accounts(parameters)
     counts: Counter[str] = Counter()
     patches = {}
-    for cloud_id in rows.cloud_ids:
-        account = rows.accounts.get(cloud_id)
+    for cloud_id in ordered:
+        account = accounts.get(cloud_id)
         if patch := _patch(license_traits.get(cloud_id, {}), account):
             patches[cloud_id] = patch
             counts[_counter(account, run)] += 1
+    _record(product_id, patches, now)
     del counts[""]
-    return patches, counts
+    return counts
 
 
 def _license_traits(
-    product_id: int, other_licenses: Sequence[sql.Row], changed: Mapping[str, ParsedLicense]
+    product_id: int, parameters: dict[str, Any], changed: Mapping[str, ParsedLicense]
 ) -> dict[str, dict[str, Any]]:
-    """Each account's traits from its licenses: the changed ones and the others."""
+    """Each account's traits from its licenses: the changed ones and those that are stored."""
     by_account: dict[str, dict[str, StoredFields]] = defaultdict(dict)
     for license in changed.values():
         by_account[license.cloud_id][license.key] = StoredFields(license.fields)
-    for cloud_id, key, fields, unlisted_since in other_licenses:
+    rows = sql.fetch(_OTHER_LICENSES, {**parameters, "keys": list(changed)})
+    for cloud_id, key, fields, unlisted_since in rows:
         by_account[cloud_id][key] = StoredFields(msgspec.json.decode(fields), unlisted_since)
     by_account.pop("", None)
     best = {cloud_id: _best(by_key) for cloud_id, by_key in by_account.items()}

@@ -40,9 +40,6 @@ _NESTED: dict[str, dict[str, str]] = {}
 for _path in _PATHS - _PLAIN:
     _NESTED.setdefault(_path.partition(".")[0], {})[_path.partition(".")[2]] = _path
 
-# Each path's trait. Looking names up is faster than making them for each license.
-_TRAIT_NAMES = {path: LICENSE_PREFIX + path for path in _PATHS}
-
 # The first of these that a license has is its key.
 _KEYS = ("appEntitlementNumber", "licenseId", "addonLicenseId")
 # Texts that mean no value; RTBF stands for the right to be forgotten.
@@ -258,8 +255,7 @@ def account_traits(
 
     A multi-instance license, the *parent*, lends its tier if the site's has no number.
     """
-    # A path of an earlier release may no longer be known.
-    traits = {_TRAIT_NAMES.get(path) or LICENSE_PREFIX + path: fields[path] for path in fields}
+    traits = {LICENSE_PREFIX + path: value for path, value in fields.items()}
     number = tier_number(fields.get("tier"))
     if number is None and parent is not None and "tier" in parent:
         number = tier_number(parent["tier"])

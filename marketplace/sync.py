@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from engagement.core.fields import DecryptionError
+from engagement.core.garbage import pause_gc
 from marketplace import (
     failures,
     insights,
@@ -233,7 +234,8 @@ def _import(
         note = texts.read_otherwise(run.trial_reason, run.report)
     records, fingerprints, repeated = steps.new_records(pages, run.recent_fingerprints, repeated)
     step = steps.make_step(run, pages, fingerprints, note, starts_over)
-    import_pages(run, run.connection.product_id, records, step, environment.clock())
+    with pause_gc():
+        import_pages(run, run.connection.product_id, records, step, environment.clock())
     steps.check_end(run, step, repeated)
     environment.on_pages_written()
     return repeated

@@ -6,10 +6,10 @@ Write arrays as ``%(name)b``: PostgreSQL's binary format takes a fifth of the ti
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
-from typing import Any, LiteralString, TypeVar
+from typing import Any, LiteralString
 
 import psycopg
 from django.db import OperationalError, transaction
@@ -18,7 +18,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from engagement.database import distribution, routing
 
 Row = tuple[Any, ...]
-Item = TypeVar("Item")
 
 # The product and the score set of a statement, hidden from the planner of one server. For a value
 # that its statistics do not know yet, the planner expects a single row, uses any index that begins
@@ -44,36 +43,6 @@ def fetch(
     with routing.current_connection().wrap_database_errors, _cursor() as cursor:
         bound = _bind(statement, parameters)
         return cursor.execute(statement, bound, prepare=prepare or None).fetchall()
-
-
-@contextmanager
-def pipeline() -> Iterator[None]:
-    """Let Python continue while the server runs the block's statements, inside a transaction.
-
-    One that returns rows waits for those before it. The number of rows that ``execute`` returns is
-    unknown, and COPY does not work. Raises Django's database errors, at the latest at the end.
-    """
-    with routing.current_connection().wrap_database_errors, _cursor().connection.pipeline():
-        yield
-
-
-def fetch_in_parts(
-    statement: LiteralString,
-    items: Sequence[Item],
-    parameters: Callable[[Sequence[Item]], dict[str, Any]],
-    part_size: int,
-) -> list[Row]:
-    """The rows that the statement returns for the items, given the *parameters* for a part of them.
-
-    The server works on one part while Python prepares the next one. Raises Django's database
-    errors.
-    """
-    if len(items) <= part_size:
-        return fetch(statement, parameters(items))
-    parts = [items[start : start + part_size] for start in range(0, len(items), part_size)]
-    with pipeline():
-        cursors = [_cursor().execute(statement, parameters(part)) for part in parts]
-        return [row for cursor in cursors for row in cursor.fetchall()]
 
 
 def execute(

@@ -62,10 +62,11 @@ def split_excess(messages: list[ReceivedMessage]) -> Split:
 
 # --- Event names ------------------------------------------------------------------------------
 
-_EXISTING_NAMES: LiteralString = """
+_EXISTING_NAMES: LiteralString = f"""
     SELECT e.product_id, e.name
     FROM unnest(%(products)b::bigint[], %(names)b::text[]) AS k(product_id, name)
     JOIN engagement_eventname e USING (product_id, name)
+    WHERE {sql.on_node("e")}
 """
 
 
@@ -114,10 +115,11 @@ def _names_without_room(
 
 # The table, the product, and the id.
 _Subject = tuple[str, int, str]
-_EXISTING: LiteralString = """
+_EXISTING: LiteralString = f"""
     SELECT product_id, external_id
     FROM unnest(%(products)b::bigint[], %(ids)b::text[]) AS k(product_id, external_id)
-    JOIN {table} USING (product_id, external_id)
+    JOIN {{table}} s USING (product_id, external_id)
+    WHERE {sql.on_node("s")}
 """
 _EXISTING_IN: dict[str, LiteralString] = {
     "user": _EXISTING.format(table="engagement_user"),

@@ -45,18 +45,19 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     whether that is the fault of a message.
     """
     recordable, suppressed = split_suppressed(messages)
-    recordable, excess = split_excess(recordable)
     if not recordable:
-        return RecordResult(suppressed, {}, excess=excess)
+        return RecordResult(suppressed, {})
     if not distribution.is_distributed():
-        return _record(recordable)._replace(suppressed=suppressed, excess=excess)
+        return _record(recordable)._replace(suppressed=suppressed)
     dropped_traits: dict[int, list[str]] = {}
     rejected: list[ReceivedMessage] = []
+    excess: list[tuple[ReceivedMessage, Excess]] = []
     for product_id, own in _by_product(recordable):
         with distribution.on_node_of(product_id):
             result = _record(own)
         dropped_traits |= result.dropped_traits
         rejected += result.rejected_aliases
+        excess += result.excess
     return RecordResult(suppressed, dropped_traits, rejected, excess)
 
 
@@ -73,14 +74,18 @@ def _by_product(
 
 def _record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     """Record the messages; on a cluster, they are of one product."""
-    batch = build_batch(messages)
+    recordable, excess = split_excess(list(messages))
+    if not recordable:
+        return RecordResult([], {}, excess=excess)
+    batch = build_batch(recordable)
     dropped_traits, rejected = _join(batch)
     rows = resolve(batch)
     write(batch, rows)
     return RecordResult(
         [],
         dropped_traits | batch.dropped_traits(),
-        [message for message in messages if message.arrival in rejected] if rejected else (),
+        [message for message in recordable if message.arrival in rejected] if rejected else (),
+        excess,
     )
 
 

@@ -6,7 +6,7 @@ record events of one user side by side, also while traits are written, but never
 attribution changes. Each statement takes its locks in the order of ids.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import LiteralString, NamedTuple
 
@@ -109,9 +109,6 @@ def _ensure_event_names(keys: set[ExternalKey]) -> dict[ExternalKey, int]:
 
 # --- Accounts -------------------------------------------------------------------------------
 
-# The server creates these accounts while Python merges the traits of the next ones.
-ACCOUNTS_PER_STATEMENT = 100
-
 _FIND_ACCOUNTS = _FIND.format(table="engagement_account", key="external_id")
 _CREATE_ACCOUNTS: LiteralString = """
     INSERT INTO engagement_account (product_id, external_id, traits, trait_stamps, created_at,
@@ -151,30 +148,21 @@ def _create_accounts(
     """Create the accounts, with their traits: writing the row again would cost as much as
     creating it."""
     # Sorted, so that two workers that create the same accounts cannot deadlock.
-    rows = sql.fetch_in_parts(
+    ordered = sorted(keys)
+    rows = [updates[key] for key in ordered]
+    return _fetch_ids(
         _CREATE_ACCOUNTS,
-        sorted(keys),
-        lambda part: _new_accounts(part, updates),
-        ACCOUNTS_PER_STATEMENT,
+        {
+            **_key_arrays(ordered),
+            **sql.arrays(
+                ((row.is_identified, row.first_at, row.last_at) for row in rows),
+                "identified",
+                "first",
+                "last",
+            ),
+            **stored_traits.arrays([stored_traits.merge_new(row) for row in rows]),
+        },
     )
-    return {(product, key): id for product, key, id in rows}
-
-
-def _new_accounts(
-    keys: Sequence[ExternalKey], updates: dict[ExternalKey, SubjectUpdate]
-) -> dict[str, list[object]]:
-    """The accounts as arrays for ``_CREATE_ACCOUNTS``."""
-    rows = [updates[key] for key in keys]
-    return {
-        **_key_arrays(keys),
-        **sql.arrays(
-            ((row.is_identified, row.first_at, row.last_at) for row in rows),
-            "identified",
-            "first",
-            "last",
-        ),
-        **stored_traits.arrays([stored_traits.merge_new(row) for row in rows]),
-    }
 
 
 # --- Users ----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 from django.db import transaction
 from django.db.models import F
 
+from engagement.core.garbage import pause_gc
 from engagement.database import locks, retries
 from engagement.database.arrivals import take_arrivals
 from engagement.messages import ReceivedMessage
@@ -20,7 +21,7 @@ from ingestion.bulk.files import MAX_LINE_BYTES, LineReader
 from ingestion.doors import lines
 from ingestion.doors.lines import ParsedLine
 from ingestion.drain import message_ids
-from ingestion.drain.batches import pause_gc, process_or_split
+from ingestion.drain.batches import process_or_split
 from ingestion.errors import IngestionError
 from ingestion.log import texts
 from ingestion.models import DropReason, ImportedFile

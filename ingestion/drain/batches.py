@@ -2,8 +2,7 @@
 
 import gc
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from django.db import transaction
@@ -14,22 +13,6 @@ from engagement.database import retries
 BATCH_BYTES = 8 * 1024 * 1024
 
 Item = TypeVar("Item")
-
-
-@contextmanager
-def pause_gc() -> Iterator[None]:
-    """Keep the garbage collector from running inside a batch.
-
-    A batch makes some hundred thousand objects and no cycles: looking for cycles took a fifth of
-    the time. Only a failed batch leaves some (see ``process_or_split``).
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def process_or_split(

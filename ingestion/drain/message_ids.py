@@ -21,7 +21,7 @@ _SAVE: LiteralString = """
     SELECT * FROM unnest(%(products)b::bigint[], %(ids)b::text[], %(received)b::timestamptz[])
     ON CONFLICT (product_id, message_id)
     DO UPDATE SET seen_at = GREATEST(s.seen_at, EXCLUDED.seen_at)
-    WHERE EXCLUDED.seen_at - s.seen_at > %(memory)s OR s.seen_at - EXCLUDED.seen_at > %(memory)s
+    WHERE EXCLUDED.seen_at - s.seen_at > {memory} OR s.seen_at - EXCLUDED.seen_at > {memory}
     RETURNING product_id, message_id
 """
 
@@ -57,15 +57,16 @@ def _save_new(messages: dict[MessageIdKey, ReceivedMessage]) -> set[int]:
     """Save the message ids. Returns the arrivals of the messages whose ids are new."""
     # Sorted, so that two workers that save the same ids cannot deadlock.
     keys = sorted(messages)
+    # A literal, because Citus does not pass on the types of parameters that it leaves out.
+    memory = f"interval '{retention_period().total_seconds():.0f} seconds'"
     rows: list[sql.Row] = []
     for batch in _batches(keys):
         rows += sql.fetch(
-            _SAVE,
+            _SAVE.format(memory=memory),
             {
                 "products": [product for product, _ in batch],
                 "ids": [message_id for _, message_id in batch],
                 "received": [messages[key].received_at for key in batch],
-                "memory": retention_period(),
             },
         )
     return {messages[product, message_id].arrival for product, message_id in rows}

@@ -17,6 +17,7 @@ import msgspec
 from django.db import Error, transaction
 from django.db.models import Q
 
+from engagement.core.garbage import pause_gc
 from engagement.database import locks, retries, sql
 from engagement.limits import limits
 from engagement.messages import ReceivedMessage, Statement
@@ -25,7 +26,7 @@ from engagement.recording.record import record
 from engagement.recording.suppression import split_suppressed
 from ingestion.drain import claims, message_ids, quarantine, rate_limits
 from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
-from ingestion.drain.batches import pause_gc, process_or_split
+from ingestion.drain.batches import process_or_split
 from ingestion.drain.claims import BatchClaimer, Claim
 from ingestion.log import drops, hours, recent, texts
 from ingestion.log.drops import Drop

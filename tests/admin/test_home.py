@@ -560,5 +560,5 @@ def test_queries_do_not_grow_with_products_but_for_their_movers(
         if number <= home.MAX_CARDS:
             fill(one, number)
     # Three queries for movers for each scored product with a card.
-    with django_assert_max_num_queries(27 + 3 * min(products + 1, home.MAX_CARDS)):
+    with django_assert_max_num_queries(28 + 3 * min(products + 1, home.MAX_CARDS)):
         page(member)

@@ -21,6 +21,7 @@ SECTIONS = [
     "Events and weights",
     "Ingestion",
     "Notifications",
+    "Exports",
     "Settings",
 ]
 

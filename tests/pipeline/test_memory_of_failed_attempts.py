@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 from django.db import DataError
 
-from ingestion.drain.batches import pause_gc, process_or_split
+from engagement.core.garbage import pause_gc
+from ingestion.drain.batches import process_or_split
 
 
 class Large:

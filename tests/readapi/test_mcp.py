@@ -13,7 +13,7 @@ from engagement.models import Product, Segment, Workspace
 from readapi import errors
 from readapi.mcp import tools
 from readapi.mcp.views import HEALTH_TOOL, PROTOCOL_VERSIONS
-from tests.cases import each
+from tests.cases import each, leaves_no_rows
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account
 from tests.readapi.scored import account_id, fill, user_id
@@ -170,6 +170,7 @@ def test_the_handshake_agrees_on_a_version(version: str | None, acme_token: str)
         ("list_segment_members", {"segment_id": [1, 2]}, "segment_id: segment_id must be"),
     ],
 )
+@leaves_no_rows
 def test_a_wrong_argument_is_explained(
     name: str, arguments: Body, text: str, tool: Tool, workspace: Workspace
 ) -> None:
