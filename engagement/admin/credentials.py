@@ -40,7 +40,7 @@ class CredentialColumns(Options):
     DESCRIBED: ClassVar[list[str]] = ["owner", "beginning", "created_at", "last_used_at", "state"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("secret").select_related("owner")
+        return super().get_queryset(request).defer("secret").select_related("owner", "product")
 
     @admin.display(description="starts with")
     def beginning(self, credential: Credential) -> str:
@@ -122,7 +122,6 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
 
     list_display = ["name", "product", *CredentialColumns.DESCRIBED]
     list_filter = [("product", ProductFilter), StateFilter]
-    list_select_related = ["product"]
     search_fields = ["name", "hint"]
     search_help_text = "Search by name or by the first characters of the secret."
     ordering = ["product__name", "product_id", "id"]

@@ -41,7 +41,8 @@ class TrailingAdmin(ModelAdmin):
         return row
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        record_row(request, Action.ADDED, obj, _text(message))
+        # Django's own message says no more than the action.
+        record_row(request, Action.ADDED, obj, message if isinstance(message, str) else "")
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         record_row(request, Action.CHANGED, obj, _text(message))

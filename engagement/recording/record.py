@@ -58,7 +58,7 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
         dropped_traits |= result.dropped_traits
         rejected += result.rejected_aliases
         excess += result.excess
-    return RecordResult(suppressed, dropped_traits, rejected, excess)
+    return RecordResult(suppressed, dropped_traits, rejected, tuple(excess))
 
 
 def _by_product(
@@ -76,7 +76,7 @@ def _record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     """Record the messages; on a cluster, they are of one product."""
     recordable, excess = split_excess(list(messages))
     if not recordable:
-        return RecordResult([], {}, excess=excess)
+        return RecordResult([], {}, excess=tuple(excess))
     batch = build_batch(recordable)
     dropped_traits, rejected = _join(batch)
     rows = resolve(batch)
@@ -85,7 +85,7 @@ def _record(messages: Sequence[ReceivedMessage]) -> RecordResult:
         [],
         dropped_traits | batch.dropped_traits(),
         [message for message in recordable if message.arrival in rejected] if rejected else (),
-        excess,
+        tuple(excess),
     )
 
 

@@ -27,7 +27,7 @@ follow(
     "connection",
     (
         *("state", "vendor_id", "app_product_id", "app_name", "token_expires_on"),
-        *("includes_staff_licenses", "generation"),
+        "includes_staff_licenses",
     ),
 )
 

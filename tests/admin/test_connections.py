@@ -472,13 +472,15 @@ def test_the_history_says_who_did_what_without_secrets(
     root.post(url("full_sync", connection))
     root.post(url("disconnect", connection))
     html = root.get(url("history", connection)).content.decode()
-    rows = re.findall(r"<td>([^<]*)</td>\s*<td>([^<]*)</td>", html)
-    assert [(who, what) for who, what in rows] == [
-        ("maya", "Added."),
-        ("root", "Changed User name and API token."),
-        ("root", "Requested a sync (first)."),
-        ("root", "Disconnected."),
+    row = re.compile(r"<td>(\w+)<br>.*?</td>\s*<td>(.*?)</td>\s*<td>(.*?)</td>", re.DOTALL)
+    entries = [(who, what.replace("<br>", ": "), change) for who, what, change in row.findall(html)]
+    assert entries[:3] == [
+        ("root", "Changed: Disconnected.", "state: active → disconnected"),
+        ("root", "Changed: Requested a sync (first).", ""),
+        ("root", "Changed: Changed User name and API token.", ""),
     ]
+    (added,) = entries[3:]
+    assert added[:2] == ("maya", "Added") and "vendor id: 1234567" in added[2]
     assert PLANTED not in html
 
 

@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from engagement import messages
-from engagement.models import Product
+from engagement.models import Membership, Product
 from ingestion.models import DroppedMessage, DropReason, InboxMessage, IngestionKey
 from tests.admin.rows import NOON, Rows, a_user, an_account, index_for_search, waiting
 
@@ -113,11 +113,13 @@ def test_a_product_page_leads_to_its_keys_tokens_and_workspaces(
 
 
 def test_a_user_page_shows_scores_traits_and_the_account(root: Client, acme_rows: Rows) -> None:
+    of_both = {"user": acme_rows.user, "account": acme_rows.account}
+    Membership.objects.create(product=acme_rows.product, occurred_at=NOON, arrival=1, **of_both)
     html = root.get(page("engagement_user", acme_rows.user.pk)).content.decode()
     # A raw score at the benchmark scores 90.
     assert "<strong>90.0</strong>" in html
     assert "acme-user@Example.com" in html
-    assert page("engagement_account", acme_rows.account.pk) in html
+    assert f"/account/{acme_rows.account.pk}/" in html
     assert "&lt;b&gt;pro&lt;/b&gt;" in html and "<b>pro" not in html
 
 

@@ -69,6 +69,8 @@ def test_a_viewer_sees_no_secret_and_no_way_to_one(reader: Client, acme_rows: Ro
 
 def test_a_viewer_is_offered_no_form_and_no_link_to_one(reader: Client, acme_rows: Rows) -> None:
     for name, pk in acme_rows.pages():
+        if name == "engagement_trailentry":
+            continue  # Of managers alone.
         page = shown(reader, name, pk)
         assert 'name="_save"' not in page and "addlink" not in page and "deletelink" not in page
         listing = reader.get(reverse(f"admin:{name}_changelist")).content.decode()
@@ -163,7 +165,7 @@ def test_access_is_loaded_once_per_page(
     member: Client, acme_rows: Rows, django_assert_max_num_queries: Any
 ) -> None:
     address = reverse("admin:engagement_product_change", args=[acme_rows.product.pk])
-    with django_assert_max_num_queries(21) as queries:
+    with django_assert_max_num_queries(22) as queries:
         member.get(address)
     asked = [
         one
