@@ -41,7 +41,7 @@ def save(who: Client, kind: str, pk: int, **changes: Any) -> None:
 def said(kind: str) -> list[tuple[str, str]]:
     """The entries about rows of this kind, oldest first."""
     entries = TrailEntry.objects.exclude(login=None).filter(kind=kind).order_by("pk")
-    return [(entry.person, entry.note) for entry in entries]
+    return [(entry.person, entry.note or f"{entry.get_action_display()}.") for entry in entries]
 
 
 def test_making_renaming_revealing_and_revoking_a_key(member: Client, acme_rows: Rows) -> None:
