@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.views.decorators.debug import sensitive_post_parameters
 
 from engagement.admin.scoping import ProductScopedAdmin, without_editing_scripts
 
@@ -121,6 +122,26 @@ class PageAdmin(ProductScopedAdmin):
             "media": without_editing_scripts(self.media),
         }
         return TemplateResponse(request, template, frame | context)
+
+
+class OutboundFormAdmin(PageAdmin):
+    """A form that asks another server, with credentials, before it is saved."""
+
+    # No error report repeats them.
+    credential_fields: ClassVar[tuple[str, ...]]
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        # Without the admin's transaction: the other server may take long to respond.
+        view = sensitive_post_parameters(*self.credential_fields)(
+            self._changeform_view  # type: ignore[attr-defined]
+        )
+        return view(request, object_id, form_url, extra_context)
 
 
 class RowPageAdmin(PageAdmin):

@@ -10,10 +10,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
-from django.utils.decorators import method_decorator
-from django.views.decorators.debug import sensitive_post_parameters
 
-from engagement.admin.pages import ExtraView, PageAction, PageAdmin
+from engagement.admin.pages import ExtraView, OutboundFormAdmin, PageAction
 from engagement.admin.place import find_place
 from engagement.admin.scoping import ProductFilter
 from engagement.core.fields import DecryptionError
@@ -25,16 +23,6 @@ from exports.admin.forms import SECRETS, STORE_FIELDS, ScheduledExportForm
 from exports.models import ExportRun, ScheduledExport, Table
 from exports.stores import StoreError, folders, verify
 
-# Of the store only what is no secret.
-follow(
-    ScheduledExport,
-    "scheduled export",
-    (
-        *("name", "workspace__name", "tables", "format", "extent", "schedule", "hour", "weekday"),
-        *("is_enabled", "store_kind", "endpoint", "region", "bucket"),
-    ),
-)
-
 Kind, State = ScheduledExport.StoreKind, ExportRun.State
 LISTED_RUNS = 20
 LEVELS = {
@@ -45,6 +33,7 @@ LEVELS = {
     State.STOPPED: "warning",
 }
 
+# Of the store only what is no secret.
 follow(
     ScheduledExport,
     "scheduled export",
@@ -56,7 +45,8 @@ follow(
 
 
 @admin.register(ScheduledExport)
-class ScheduledExportAdmin(PageAdmin):
+class ScheduledExportAdmin(OutboundFormAdmin):
+    credential_fields = SECRETS
     form = ScheduledExportForm
     list_display = ["name", "tables_label", "schedule_label", "store_label", "state_label"]
     list_filter = [("product", ProductFilter), "is_enabled"]
@@ -141,19 +131,6 @@ class ScheduledExportAdmin(PageAdmin):
             "Add export",
             workspaces=workspaces,
             kinds=[(kind, label) for kind, label in Kind.choices if _is_offered(kind)],
-        )
-
-    @method_decorator(sensitive_post_parameters(*SECRETS))
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
-        # Without the admin's transaction: the store may take long to respond.
-        return self._changeform_view(  # type: ignore[attr-defined]
-            request, object_id, form_url, extra_context
         )
 
     def render_change_form(

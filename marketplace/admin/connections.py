@@ -10,10 +10,8 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from django.utils.decorators import method_decorator
-from django.views.decorators.debug import sensitive_post_parameters
 
-from engagement.admin.pages import ExtraView, PageAction, RowPageAdmin
+from engagement.admin.pages import ExtraView, OutboundFormAdmin, PageAction, RowPageAdmin
 from engagement.admin.products import LinkedInline, ProductAdmin
 from engagement.admin.scoping import ProductFilter, ProductSet, request_access
 from engagement.trail.models_followed import follow
@@ -50,7 +48,8 @@ ProductAdmin.add_inline(ConnectionInline)
 
 
 @admin.register(Connection)
-class ConnectionAdmin(RowPageAdmin):
+class ConnectionAdmin(OutboundFormAdmin, RowPageAdmin):
+    credential_fields = ("api_token",)
     form = ConnectionForm
     fields = ["product", "user_name", "api_token", "token_expires_on", "vendor_id", "product_id"]
     fields += ["includes_staff_licenses"]
@@ -89,19 +88,6 @@ class ConnectionAdmin(RowPageAdmin):
     ) -> Any:
         # The form declares the values itself; only the product comes from the model.
         return super().get_form(request, obj, change, **{**kwargs, "fields": ["product"]})
-
-    @method_decorator(sensitive_post_parameters("api_token"))
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
-        # Without the admin's transaction: the marketplace may take long to respond.
-        return self._changeform_view(  # type: ignore[attr-defined]
-            request, object_id, form_url, extra_context
-        )
 
     def details_view(self, request: HttpRequest, connection: Connection) -> HttpResponseBase:
         page: HttpResponseBase = self.changeform_view(request, str(connection.pk))

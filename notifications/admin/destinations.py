@@ -11,11 +11,9 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
-from django.utils.decorators import method_decorator
 from django.utils.html import format_html
-from django.views.decorators.debug import sensitive_post_parameters
 
-from engagement.admin.pages import ExtraView, PageAction, PageAdmin
+from engagement.admin.pages import ExtraView, OutboundFormAdmin, PageAction
 from engagement.admin.products import ProductAdmin, Section
 from engagement.admin.scoping import ProductFilter
 from engagement.core.fields import DecryptionError
@@ -48,7 +46,8 @@ def _has_two_secrets(destination: Destination) -> bool:
 
 
 @admin.register(Destination)
-class DestinationAdmin(PageAdmin):
+class DestinationAdmin(OutboundFormAdmin):
+    credential_fields = ("address",)
     form = DestinationForm
     list_display = ["name", "kind", "address_hint", "state_label", "product"]
     list_filter = [("product", ProductFilter), "kind", "state"]
@@ -120,19 +119,6 @@ class DestinationAdmin(PageAdmin):
             products=products,
             chosen=requested_product(request),
             kinds=[(kind, label) for kind, label in Kind.choices if _is_offered(kind)],
-        )
-
-    @method_decorator(sensitive_post_parameters("address"))
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> Any:
-        # Without the admin's transaction: the receiver may take long to respond.
-        return self._changeform_view(  # type: ignore[attr-defined]
-            request, object_id, form_url, extra_context
         )
 
     def save_model(self, request: HttpRequest, obj: Destination, form: Any, change: bool) -> None:
