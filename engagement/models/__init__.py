@@ -2,7 +2,7 @@
 distributed by product."""
 
 from engagement.models.activity import DailyCount, Event, EventName
-from engagement.models.changes import ChangeStamp, SubjectChange
+from engagement.models.changes import ChangeStamp, SubjectChange, TurnedDay
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
@@ -83,6 +83,7 @@ __all__ = [
     "StoredOrder",
     "SubjectChange",
     "TrailEntry",
+    "TurnedDay",
     "User",
     "UserEngagement",
     "Workspace",
