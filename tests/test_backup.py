@@ -83,6 +83,7 @@ def service(tmp_path: Path) -> Iterator[dict[str, str]]:
         cursor.execute(f"DROP DATABASE IF EXISTS {RESTORED} WITH (FORCE)")
 
 
+@pytest.mark.slow
 def test_secrets_accounts_users_and_scores_read_the_same_after_a_restore(
     acme: Product, acme_key: str, acme_token: str, service: dict[str, str], tmp_path: Path
 ) -> None:

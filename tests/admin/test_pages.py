@@ -30,6 +30,7 @@ def page(name: str, pk: Any) -> str:
     return reverse(f"admin:{name}_change", args=[pk])
 
 
+@pytest.mark.slow
 def test_every_list_page_and_history_opens(root: Client, acme_rows: Rows) -> None:
     assert root.get(reverse("admin:index")).status_code == 200
     for name, pk in acme_rows.pages():
@@ -47,6 +48,7 @@ def test_every_add_page_opens(root: Client, acme: Product) -> None:
         assert answer.status_code == 200
 
 
+@pytest.mark.slow
 def test_pages_have_no_inline_script_or_style(root: Client, acme_rows: Rows) -> None:
     for name, pk in acme_rows.pages():
         for address in (listing(name), page(name, pk)):

@@ -284,6 +284,7 @@ def changes_a_row(address: Address, allowed: set[For]) -> bool:
     return address.name.endswith("_change") and For.MANAGERS not in allowed
 
 
+@pytest.mark.slow
 def test_superusers_may_open_every_page_and_no_cache_keeps_it(rows: Rows, root: Client) -> None:
     opened = 0
     for address in addresses(rows):
@@ -309,6 +310,7 @@ def test_superusers_may_open_every_page_and_no_cache_keeps_it(rows: Rows, root: 
     assert opened > 30
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unrendered_posts")
 def test_each_role_may_do_what_it_is_for(rows: Rows, root: Client) -> None:
     @cache
@@ -338,6 +340,7 @@ def test_a_member_of_another_product_meets_nothing_of_this_one(
                 assert code in REFUSED | ({405} if method == "get" else set()), address
 
 
+@pytest.mark.slow
 def test_nothing_of_this_product_is_taken_from_a_member_of_another_one_as_a_filter(
     rows: Rows, globex: Product
 ) -> None:
@@ -389,6 +392,7 @@ def test_the_matrix_has_the_pages_that_the_admin_is_known_for() -> None:
     }
 
 
+@pytest.mark.slow
 def test_staff_without_a_product_may_open_the_overview_and_their_password(
     rows: Rows, root: Client
 ) -> None:

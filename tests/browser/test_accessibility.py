@@ -17,7 +17,7 @@ from tests.browser.conftest import PASSWORD
 from tests.browser.test_every_page import NO_PAGES
 from tests.clients.conftest import HERE, need
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 AXE = HERE / "node_modules" / "axe-core" / "axe.min.js"
 # WCAG 2.2 AA, and what axe's authors recommend besides.

@@ -9,7 +9,7 @@ from tests.admin.rows import Rows, fill
 from tests.admin.test_permissions import For, addresses
 from tests.browser.browsing import NARROW, Browser
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 # These need form data, or are a part of a page.
 NO_PAGES = {"logout", "view_on_site", "autocomplete", "jsi18n", "ingestion_ingestionlog_messages"}
 

@@ -453,6 +453,7 @@ def test_settings_that_would_let_nobody_or_everybody_in_are_refused() -> None:
     check_ways_in(False, "", True)
 
 
+@pytest.mark.slow
 def test_check_deploy_is_clean_with_everything_set() -> None:
     variables = {
         "EDS_HTTPS": "true",

@@ -222,7 +222,6 @@ def folder() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.slow
 def test_a_newcomer_sees_a_live_connection_and_every_line_is_an_object(folder: Path) -> None:
     program = ("-m", small_demo.__name__)
     up = Up(folder, "--demo", program=program, EDS_LOG_FORMAT="json").wait_until_running()

@@ -9,7 +9,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import pytest
 from django.conf import settings
 
 from config.json_lines import add_process_name
@@ -46,7 +45,6 @@ def test_lines_of_up_become_objects() -> None:
     ]
 
 
-@pytest.mark.slow
 def test_every_line_of_a_web_server_of_its_own_is_an_object(tmp_path: Path) -> None:
     port = free_port()
     variables: dict[str, Any] = {

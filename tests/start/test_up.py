@@ -19,8 +19,6 @@ from ingestion.inbox.drain_requests import DRAIN_EXPIRES
 from tests.start.folders import data_folder
 from tests.start.running import Up, fetch, manage, paste, survivors, until
 
-pytestmark = pytest.mark.slow
-
 SECRETS = ("admin_password", "ingestion_key", "api_token")
 
 
