@@ -1,10 +1,11 @@
 """A pytest plugin that tells slow tests from all others.
 
-A slow test starts another program (the service, a browser, PgBouncer), or tries hundreds of cases.
+A slow test starts another program (the service, a browser, PgBouncer), or takes seconds by itself.
 ``pytest`` leaves the slow tests out, and ``pytest -m slow`` runs them. With the name of a file or a
 folder, all of its tests run.
 """
 
+import os
 import sys
 from collections.abc import Generator
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 FOLDERS = ("tests/browser/", "tests/clients/", "tests/proofs/", "tests/start/")
+# Half of the examples of properties. A run of all tests, as in the checks, draws all of them.
+FEW_EXAMPLES = "0.5"
 STARTS = {"os.exec", "os.posix_spawn", "os.system", "subprocess.Popen"}
 
 _running: pytest.Item | None = None
@@ -23,6 +26,8 @@ def pytest_configure(config: pytest.Config) -> None:
     names_no_folder = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if names_no_folder and not config.option.markexpr:
         config.option.markexpr = "not slow"
+        # For the processes that run the tests, too.
+        os.environ.setdefault("EXAMPLES", FEW_EXAMPLES)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -232,6 +232,7 @@ def test_a_condition_that_cannot_be_used_says_why(member: Client, acme_rows: Row
     assert not Segment.objects.filter(name="Mine").exists()
 
 
+@pytest.mark.slow
 @each(
     ("changes", "sentence"),
     [

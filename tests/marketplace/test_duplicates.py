@@ -154,6 +154,7 @@ def stored(product: Product) -> tuple[Any, Any]:
     return list(kept.values_list("key", "cloud_id", "fields")), found
 
 
+@pytest.mark.slow
 @examples(5)
 @given(
     before=st.lists(ROWS, max_size=4),

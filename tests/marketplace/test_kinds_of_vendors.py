@@ -136,6 +136,7 @@ def test_a_worker_does_not_wait_for_an_export(
     assert len(requests_to(simulator, Endpoint.EXPORT)) == 4, "one for each list"
 
 
+@pytest.mark.slow
 def test_an_export_that_never_becomes_ready_is_given_up(
     simulator: Simulator, connection: Connection
 ) -> None:
@@ -244,6 +245,7 @@ def test_an_export_that_disappears_is_requested_again(
 # --- By start date --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("export", ["missing", "failing", "unavailable"])
 def test_without_an_export_a_large_list_is_read_in_parts(
     acme: Product, simulator: Simulator, connection: Connection, export: str
