@@ -10,6 +10,7 @@ from django.core.management.base import SystemCheckError
 from django.db import OperationalError, ProgrammingError
 
 from config.management.commands.generate_key import Command as GenerateKey
+from config.version import VERSION
 
 # These work without a database, or bring their own (`up` supervises one).
 WITHOUT_DATABASE = {None, "help", "version", "--help", "--version", "-h", "up", "check"}
@@ -26,6 +27,10 @@ def run_command(arguments: list[str]) -> None:
     if command == "generate_key":
         # It must work before there are settings: in production they need its key.
         GenerateKey().run_from_argv(arguments)
+        return
+    if arguments[1:] in (["version"], ["--version"]):
+        # Django would print its own.
+        print(f"Engagement Data Service {VERSION}")
         return
     try:
         with _database(command):
