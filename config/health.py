@@ -67,7 +67,7 @@ def _checks(now: datetime) -> dict[str, str]:
     except Error:
         return {"database": "The database cannot be reached."}
     try:
-        checks = {"database": _database(), "migrations": _migrations()} | _roles(now)
+        checks = {"database": _database(), "migrations": _migrations()} | check_roles(now)
     except Error as error:
         return {"database": f"The database does not answer ({type(error).__name__})."}
     return checks | ({"replica": _replica()} if replica.is_configured() else {})
@@ -109,7 +109,7 @@ def _is_migrated(alias: str) -> bool:
     return alias in _migrated
 
 
-def _roles(now: datetime) -> dict[str, str]:
+def check_roles(now: datetime) -> dict[str, str]:
     """Check by their operation counters whether the other roles work, on any machine."""
     counters = telemetry.get_counters(
         ingestion.DRAIN_COUNTER, engagement.RESCORE, keepalive.BEAT_COUNTER
