@@ -88,6 +88,7 @@ TABLES: dict[str, Placement] = {
     "engagement_trailentry": _local("also of people without a product, and read by the admin"),
     "engagement_productlimits": _SMALL,
     "engagement_productusage": _SMALL,
+    "engagement_traitname": _SMALL,
     "engagement_chore": _SMALL,
     "engagement_measure": _local("counts of the service itself, and not of a product"),
     "engagement_requestcount": _local("counts of the service itself, and not of a product"),

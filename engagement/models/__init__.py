@@ -7,7 +7,7 @@ from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
 from engagement.models.invites import Invite
-from engagement.models.limits import ProductLimits, ProductUsage
+from engagement.models.limits import ProductLimits, ProductUsage, TraitName
 from engagement.models.logins import (
     ExternalIdentity,
     LoginAttempts,
@@ -85,6 +85,7 @@ __all__ = [
     "StoredOrder",
     "SubjectChange",
     "TrailEntry",
+    "TraitName",
     "User",
     "UserEngagement",
     "Workspace",
