@@ -29,15 +29,8 @@ WITHOUT_SETTINGS = {
 }
 # Their output is a result, or they write lines of their own (`up`).
 WITH_OWN_OUTPUT = {None, "help", "version", "--help", "--version", "-h", "up", "diffsettings"}
-WITH_OWN_OUTPUT |= {
-    "create_product",
-    "export_product",
-    "generate_key",
-    "generate_secrets",
-    "doctor",
-    "dumpdata",
-    "shell",
-}
+WITH_OWN_OUTPUT |= {"create_product", "export_product", "generate_key", "generate_secrets"}
+WITH_OWN_OUTPUT |= {"doctor", "dumpdata", "shell"}
 WITH_OWN_OUTPUT |= {"showmigrations", "sqlmigrate", "inspectdb", "dbshell"}
 # Django answers these itself, and they take no options.
 WITHOUT_OPTIONS = {"help", "version"}
