@@ -12,7 +12,7 @@ from engagement import changes
 from engagement.database import distribution, locks, pace, sql, statistics
 from engagement.models import ScoreSet
 from engagement.orders import stored as orders
-from engagement.rescoring import day_rollover, sets
+from engagement.rescoring import day_rollover, sets, stamping
 from engagement.scores import (
     audiences,
     benchmarks,
@@ -45,6 +45,7 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     statistics.analyze_grown_tables()
     scored = _work_in_turns(today, out_of_time)
     sets.build_requested(now, today, out_of_time)
+    stamping.stamp_turned_days(out_of_time)
     past_benchmarks.refresh_due(now, out_of_time)
     benchmarks.refresh_due(now)
     counts.refresh_due(now)
@@ -125,8 +126,9 @@ _TAKE: LiteralString = f"""
         WHERE {sql.on_node("m")} AND ctid = ANY(ARRAY(
             SELECT ctid FROM engagement_stalemark WHERE product_id = %(product)s
             LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
-        RETURNING user_id, account_id, day)
-    SELECT user_id, account_id, min(day), count(*) FROM taken GROUP BY user_id, account_id
+        RETURNING user_id, account_id, day, account_change)
+    SELECT user_id, account_id, min(day), max(account_change), count(*)
+    FROM taken GROUP BY user_id, account_id
 """
 
 
@@ -155,11 +157,13 @@ def _take_turn(
         event_names.set_done_by(product_id, scored.users)
         entries.index(product_id, "user", scored.users)
         entries.index(product_id, "account", scored.accounts)
+        changed = {account: change for _, account, _, change, _ in requests if change is not None}
+        touched.users.update(stamping.users_shown_otherwise(product_id, changed))
         changes.stamp(product_id, {"user": touched.users, "account": touched.accounts})
         rescore_queue.enqueue(remaining.rescore_items(product_id))
         if requests:
             counts.invalidate_scored([score_set.pk for score_set in live_sets])
-        if changed_days := [day for *_, day, _ in requests if day is not None]:
+        if changed_days := [day for _, _, day, *_ in requests if day is not None]:
             _invalidate_past(live_sets, min(changed_days), has_more or bool(remaining))
     _raise_last_seen(product_id, sorted(scored.users))
     return len(scored), has_more
