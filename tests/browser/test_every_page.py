@@ -4,6 +4,7 @@ import pytest
 from django.utils import timezone
 
 from engagement.models import Product
+from engagement.trail import entries
 from ingestion.models import DropCount, DropReason
 from tests.admin.rows import Rows, fill
 from tests.admin.test_permissions import For, addresses
@@ -22,6 +23,8 @@ def rows(acme: Product) -> Rows:
 def test_no_page_violates_the_policy_or_is_too_wide_for_a_phone(
     as_root: Browser, rows: Rows
 ) -> None:
+    # The trail then has all of its filters, which are the most in one row.
+    entries.record(entries.COMMAND_LINE, entries.Action.ADDED, "product", name="Acme")
     as_root.resize(NARROW)
     found = []
     for address in addresses(rows):
