@@ -13,9 +13,13 @@ from kombu import Queue
 
 from config import broker, environment, keepalive, sign_in, static_files
 from config.local.postgres import EmbeddedPostgres
+from config.version import VERSION
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(environment.text("EDS_DATA_DIR", str(BASE_DIR / ".data"))).expanduser().resolve()
+
+# How requests to other servers name us.
+USER_AGENT = f"engagement-data-service/{VERSION}"
 
 # --- The database -----------------------------------------------------------------------------
 

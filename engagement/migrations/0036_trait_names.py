@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0034_product_limits'),
+        ('engagement', '0035_request_counts'),
     ]
 
     operations = [
