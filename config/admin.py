@@ -93,6 +93,14 @@ class ServiceAdminSite(AdminSite):
         response: HttpResponse = never_cache(login_not_required(view))(request)
         return response
 
+    def logout(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        response: HttpResponse = super().logout(request, extra_context)
+        # Also the pages that the browser keeps for its back button.
+        response.headers["Clear-Site-Data"] = '"cache"'
+        return response
+
     def password_change(  # type: ignore[override]  # it may redirect
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:

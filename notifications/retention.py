@@ -5,10 +5,13 @@ from typing import LiteralString
 
 from django.conf import settings
 
-from engagement.database import sql
+from engagement.database import clocks, sql
+from notifications.models import Destination, OutboxMessage, Watch
 from notifications.watching.sweep import delete_members
 
 ROWS_PER_STATEMENT = 20_000
+# How far ahead a pause or a lease ends at most, and a weekly digest is sent.
+LONGEST_PAUSE, LONGEST_WAIT = timedelta(hours=2), timedelta(days=8)
 
 _DELETE_DELIVERIES: LiteralString = """
     DELETE FROM notifications_delivery WHERE id = ANY(ARRAY(
@@ -43,6 +46,15 @@ _ORPHANED_WATCHES: LiteralString = """
     SELECT product_id, watch_id FROM watches
     WHERE NOT EXISTS (SELECT FROM notifications_watch w WHERE w.id = watch_id)
 """
+
+
+def register_times() -> None:
+    clocks.register(Watch, swept_at=clocks.NOW, waiting_since=clocks.NOW)
+    clocks.register(
+        Destination, failing_since=clocks.NOW, retry_at=LONGEST_PAUSE, leased_until=LONGEST_PAUSE
+    )
+    waiting = {"state": OutboxMessage.State.WAITING}
+    clocks.register(OutboxMessage, waiting, next_attempt_at=LONGEST_WAIT)
 
 
 def maintain(now: datetime) -> None:

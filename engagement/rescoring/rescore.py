@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import LiteralString
 
@@ -28,6 +28,9 @@ from engagement.segments import counts
 # products wait for their turn.
 REQUESTS_PER_TRANSACTION, REQUESTS_PER_TURN = 100_000, 20_000
 
+# Machines whose clocks differ by less do not take each other's new day back.
+CLOCK_TOLERANCE = timedelta(hours=1)
+
 # The product that had the last turn.
 _last_product = 0
 
@@ -41,7 +44,7 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     """
     today = now.astimezone(UTC).date()
     sets.request_missing_score_sets()
-    day_rollover.roll_over(today)
+    day_rollover.roll_over(today, (now + CLOCK_TOLERANCE).astimezone(UTC).date())
     statistics.analyze_grown_tables()
     scored = _work_in_turns(today, out_of_time)
     sets.build_requested(now, today, out_of_time)
