@@ -5,6 +5,7 @@ is a rollback: each message takes effect exactly once, and several drains may ru
 """
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +25,7 @@ from engagement.messages import ReceivedMessage, Statement
 from engagement.models import Credential
 from engagement.recording.record import record
 from engagement.recording.suppression import split_suppressed
-from ingestion.drain import claims, message_ids, quarantine, rate_limits
+from ingestion.drain import claims, message_ids, quarantine, rate_limits, traced
 from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
 from ingestion.drain.batches import process_or_split
 from ingestion.drain.claims import BatchClaimer, Claim
@@ -59,6 +60,7 @@ class ClaimedMessage(NamedTuple):
     payload: bytes
     attempts: int
     request_id: str | None
+    traceparent: str | None
 
 
 class DrainResult(NamedTuple):
@@ -118,6 +120,7 @@ def process_batch(claim: Claim, now: datetime) -> int:
     """Process each message of the batch: record, drop or quarantine it, or put it back for another
     attempt. One transaction. Returns the number of messages, 0 if another worker has the batch.
     """
+    began = time.monotonic()
     with pause_gc(), transaction.atomic(durable=True):
         if not claims.try_lock(claim):
             return 0
@@ -143,6 +146,8 @@ def process_batch(claim: Claim, now: datetime) -> int:
                     lambda message, error: _reject(message, error, now),
                 )
         claims.delete_claim(claim)
+        ended = now + timedelta(seconds=time.monotonic() - began)
+        traced.follow(claimed, senders, now, ended)
         # Last, because workers wait for each other's counts until they commit.
         recent.save([outcome.recent for outcome in outcomes])
         hours.add_counts([outcome.counts for outcome in outcomes])
@@ -157,7 +162,7 @@ _TAKE: LiteralString = """
         WHERE id = ANY((
             SELECT message_ids FROM ingestion_claimedbatch WHERE id = %(claim)s)::bigint[])
         FOR UPDATE SKIP LOCKED))
-    RETURNING id, received_at, key_digest, key_hint, payload, attempts, request_id
+    RETURNING id, received_at, key_digest, key_hint, payload, attempts, request_id, traceparent
 """
 
 
@@ -180,7 +185,7 @@ def _reject(message: ClaimedMessage, error: Exception, now: datetime) -> None:
         attempts,
         MAX_ATTEMPTS,
         type(error).__name__,
-        extra={"request_id": message.request_id},
+        extra={"request_id": message.request_id, "traceparent": message.traceparent},
     )
     if attempts < MAX_ATTEMPTS:
         backoff = RETRY_BACKOFF * 2 ** (attempts - 1)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from engagement.core import trace_context
 from engagement.outbound.addresses import Resolver
 from engagement.outbound.requests import OutboundRequest, Request
 from notifications.delivery import emails, signing
@@ -30,8 +31,9 @@ def build_request(
     messages: Sequence[OutboxMessage],
     now: datetime,
     resolve: Resolver | None = None,
+    traceparent: str | None = None,
 ) -> Request:
-    """The request that delivers the messages."""
+    """The request that delivers the messages. A webhook learns their trace."""
     if destination.kind == Destination.Kind.EMAIL:
         return emails.EmailRequest(destination.address, destination.product.name, messages)
     content = request_content(destination, messages)
@@ -39,6 +41,8 @@ def build_request(
     headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
     if destination.kind == Destination.Kind.WEBHOOK:
         message_id = messages[0].message_id
+        if traceparent:
+            headers[trace_context.HEADER] = traceparent
         headers |= signing.signed_headers(destination.secret_list(), message_id, now, body)
     return OutboundRequest(destination.address, body, headers, resolve)
 
