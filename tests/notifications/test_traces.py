@@ -87,8 +87,9 @@ def test_spans_and_lines_of_a_request_are_one_trace_to_its_delivery(
 ) -> None:
     settings.ACCESS_LOG = True
     caplog.set_level(logging.INFO)
-    post(SAMPLED)
+    # It begins a trace of its own. The latest trace of a user counts.
     post(None)
+    post(SAMPLED)
     tasks.drain()
     rescore(timezone.now())
     ann = User.objects.get(external_id="ann")
