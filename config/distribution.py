@@ -92,6 +92,7 @@ TABLES: dict[str, Placement] = {
     "engagement_chore": _SMALL,
     "engagement_measure": _local("counts of the service itself, and not of a product"),
     "engagement_requestcount": _local("counts of the service itself, and not of a product"),
+    "engagement_subjecttrace": _local("kept for an hour, and bounded for each batch"),
     "engagement_scoreset": _SET,
     "engagement_dailybenchmark": _SET,
     "engagement_tally": _SET,

@@ -1,4 +1,5 @@
-"""All settings of the service. Only this module reads the environment.
+"""All settings of the service. Only this module reads the environment, and
+``config.json_streams`` the format of lines.
 
 The documentation has a table of the variables, and a test compares the two.
 """
@@ -425,6 +426,10 @@ MARKETPLACE_CA_BUNDLE = environment.file_path("REQUESTS_CA_BUNDLE") or environme
 # --- Logs -------------------------------------------------------------------------------------
 
 LOG_FORMAT = environment.choice("EDS_LOG_FORMAT", "text", ("text", "json"))
+# A line for each request, and for each step of a traced message.
+ACCESS_LOG = environment.flag("EDS_ACCESS_LOG")
+# Where spans are sent. The libraries of OpenTelemetry read their other variables themselves.
+OTLP_ENDPOINT = environment.text("OTEL_EXPORTER_OTLP_ENDPOINT")
 # Log Python's warnings as JSON, too.
 logging.captureWarnings(LOG_FORMAT == "json")
 LOGGING: dict[str, Any] = {

@@ -41,6 +41,7 @@ from engagement.models.subjects import (
     ReattributionRequest,
     User,
 )
+from engagement.models.traces import SubjectTrace
 from engagement.models.trail import TrailEntry
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "Segment",
     "StoredOrder",
     "SubjectChange",
+    "SubjectTrace",
     "TrailEntry",
     "TraitName",
     "TurnedDay",

@@ -1,5 +1,6 @@
 """Keeps scores up to date: works through the rescore queue, and builds requested score sets."""
 
+import time
 from collections.abc import Callable, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -8,7 +9,7 @@ from typing import LiteralString
 
 from django.db import transaction
 
-from engagement import changes
+from engagement import changes, traces
 from engagement.database import distribution, locks, pace, sql, statistics
 from engagement.models import ScoreSet
 from engagement.orders import stored as orders
@@ -42,11 +43,11 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     wait for the next call, so that a subject with many requests is scored once. Only one worker at
     a time scores a product; the others skip it.
     """
-    today = now.astimezone(UTC).date()
+    today, clock = now.astimezone(UTC).date(), _clock_from(now)
     sets.request_missing_score_sets()
     day_rollover.roll_over(today, (now + CLOCK_TOLERANCE).astimezone(UTC).date())
     statistics.analyze_grown_tables()
-    scored = _work_in_turns(today, out_of_time)
+    scored = _work_in_turns(clock, today, out_of_time)
     sets.build_requested(now, today, out_of_time)
     stamping.stamp_turned_days(out_of_time)
     past_benchmarks.refresh_due(now, out_of_time)
@@ -58,7 +59,14 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     return scored
 
 
-def _work_in_turns(today: date, out_of_time: Callable[[], bool]) -> int:
+def _clock_from(now: datetime) -> Callable[[], datetime]:
+    began = time.monotonic()
+    return lambda: now + timedelta(seconds=time.monotonic() - began)
+
+
+def _work_in_turns(
+    clock: Callable[[], datetime], today: date, out_of_time: Callable[[], bool]
+) -> int:
     """Work through the queue in turns of one product each; return the number of subjects scored.
 
     Starts after the product that had the last turn of the previous call. A product with many
@@ -74,7 +82,9 @@ def _work_in_turns(today: date, out_of_time: Callable[[], bool]) -> int:
         for product_id in waiting:
             if out_of_time():
                 return scored
-            count, has_more = _take_turn(product_id, today, limit, out_of_time)
+            started = clock()
+            count, has_more, touched = _take_turn(product_id, today, limit, out_of_time)
+            traces.report_scored(product_id, touched.users, touched.accounts, started, clock())
             _last_product = product_id
             scored += count
             if has_more:
@@ -137,8 +147,9 @@ _TAKE: LiteralString = f"""
 
 def _take_turn(
     product_id: int, today: date, limit: int, out_of_time: Callable[[], bool]
-) -> tuple[int, bool]:
-    """Score the subjects of up to *limit* requests; return their number, and whether more remain.
+) -> tuple[int, bool, SubjectIds]:
+    """Score the subjects of up to *limit* requests; return their number, whether more remain, and
+    all that were scored with them.
 
     Skips a product that another worker scores. A request was committed with its cause, and is
     deleted in the transaction that scores its subject, so this transaction reads that cause.
@@ -146,7 +157,7 @@ def _take_turn(
     """
     with transaction.atomic(durable=True):
         if not locks.try_lock_scoring(product_id):
-            return 0, False
+            return 0, False, SubjectIds(set(), set())
         requests = sql.fetch(_TAKE, {"product": product_id, "limit": limit})
         subjects = SubjectIds(
             {user for user, *_ in requests if user is not None},
@@ -169,7 +180,7 @@ def _take_turn(
         if changed_days := [day for _, _, day, *_ in requests if day is not None]:
             _invalidate_past(live_sets, min(changed_days), has_more or bool(remaining))
     _raise_last_seen(product_id, sorted(scored.users))
-    return len(scored), has_more
+    return len(scored), has_more, touched
 
 
 def _score(

@@ -5,6 +5,7 @@ is a rollback: each message takes effect exactly once, and several drains may ru
 """
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +23,7 @@ from engagement.limits import limits
 from engagement.messages import ReceivedMessage, Statement
 from engagement.recording.record import record
 from engagement.recording.suppression import split_suppressed
-from ingestion.drain import claims, message_ids, quarantine, rate_limits
+from ingestion.drain import claims, message_ids, quarantine, rate_limits, traced
 from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
 from ingestion.drain.batches import process_or_split
 from ingestion.drain.claims import BatchClaimer, Claim
@@ -57,6 +58,7 @@ class ClaimedMessage(NamedTuple):
     payload: bytes
     attempts: int
     request_id: str | None
+    traceparent: str | None
 
 
 class DrainResult(NamedTuple):
@@ -116,6 +118,7 @@ def process_batch(claim: Claim, now: datetime) -> int:
     """Process each message of the batch: record, drop or quarantine it, or put it back for another
     attempt. One transaction. Returns the number of messages, 0 if another worker has the batch.
     """
+    began = time.monotonic()
     with pause_gc(), transaction.atomic(durable=True):
         if not claims.try_lock(claim):
             return 0
@@ -141,6 +144,8 @@ def process_batch(claim: Claim, now: datetime) -> int:
                     lambda message, error: _reject(message, error, now),
                 )
         claims.delete_claim(claim)
+        ended = now + timedelta(seconds=time.monotonic() - began)
+        traced.follow(claimed, senders, now, ended)
         # Last, because workers wait for each other's counts until they commit.
         recent.save([outcome.recent for outcome in outcomes])
         hours.add_counts([outcome.counts for outcome in outcomes])
@@ -155,7 +160,7 @@ _TAKE: LiteralString = """
         WHERE id = ANY((
             SELECT message_ids FROM ingestion_claimedbatch WHERE id = %(claim)s)::bigint[])
         FOR UPDATE SKIP LOCKED))
-    RETURNING id, received_at, key_digest, key_hint, payload, attempts, request_id
+    RETURNING id, received_at, key_digest, key_hint, payload, attempts, request_id, traceparent
 """
 
 
@@ -178,7 +183,7 @@ def _reject(message: ClaimedMessage, error: Exception, now: datetime) -> None:
         attempts,
         MAX_ATTEMPTS,
         type(error).__name__,
-        extra={"request_id": message.request_id},
+        extra={"request_id": message.request_id, "traceparent": message.traceparent},
     )
     if attempts < MAX_ATTEMPTS:
         backoff = RETRY_BACKOFF * 2 ** (attempts - 1)

@@ -74,7 +74,6 @@ def test_lines_of_a_process_become_objects_without_credentials() -> None:
 
 STARTS: dict[str, list[str]] = {
     "a command": ["manage.py", "migrate"],
-    "up": ["manage.py", "up", "--port", "none"],
     "a worker": ["-m", "celery", "-A", "config", "worker"],
     "a web server": ["-m", "gunicorn", "--config", "python:config.server.gunicorn"],
     "an error of ours": ["-c", "from config.json_streams import install; install(); 1 / 0"],
