@@ -391,6 +391,13 @@ EXPORT_FOLDER = environment.file_path("EDS_EXPORT_FOLDER")
 # Days for which the runs of an export are listed. Files are never deleted.
 EXPORT_RUN_RETENTION_DAYS = environment.integer("EDS_EXPORT_RUN_RETENTION_DAYS", 90, minimum=1)
 
+# --- Backups ----------------------------------------------------------------------------------
+
+# The folder of base backups of the embedded PostgreSQL, and of its WAL; none if it is empty.
+BACKUP_FOLDER = environment.text("EDS_BACKUP_FOLDER")
+# How many base backups are kept.
+BACKUP_KEEP = environment.integer("EDS_BACKUP_KEEP", 7, minimum=1)
+
 # --- The marketplace --------------------------------------------------------------------------
 
 MARKETPLACE_API_URL = environment.marketplace_url(
