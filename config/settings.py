@@ -371,6 +371,7 @@ NOTIFICATION_RETENTION_DAYS = environment.integer("EDS_NOTIFICATION_RETENTION_DA
 # --- Notifications ----------------------------------------------------------------------------
 
 _email = environment.email("EDS_EMAIL_URL")
+MAX_TRAIT_NAMES = environment.integer("EDS_MAX_TRAIT_NAMES", 10_000, minimum=1)
 # Without a mail server nothing is sent, and forms offer no email.
 HAS_EMAIL = bool(_email)
 EMAIL_HOST = _email.get("EMAIL_HOST", "")

@@ -34,7 +34,10 @@ MAX_SOCKET_DIR_LENGTH = 85
 START_TIMEOUT = 60.0
 # Seconds to replay the WAL of a backup.
 RECOVERY_TIMEOUT = 6 * 3600.0
+STOP_TIMEOUT = 30.0
 RELEASE_TIMEOUT = 15.0
+# Characters of the server's log that an error shows.
+SHOWN_OF_LOG = 2000
 
 # PostgreSQL's defaults are for very small machines. synchronous_commit stays on, because an
 # accepted message must be on disk. JIT would compile for longer than our queries run.
@@ -211,27 +214,41 @@ class EmbeddedPostgres:
             **identity,
         )
 
+    def start_with_log(
+        self, log: Path, timeout: float = START_TIMEOUT
+    ) -> "subprocess.Popen[bytes]":
+        """Start the server, which adds its lines to *log*. Return when it is ready."""
+        with log.open("ab") as output:
+            process = self.popen(output.fileno())
+        try:
+            self.wait_until_ready(process, timeout, log)
+        except BaseException:
+            stop_process(process, signal.SIGINT, timeout=STOP_TIMEOUT)
+            raise
+        return process
+
     def wait_until_ready(
         self,
         process: "subprocess.Popen[bytes]",
         timeout: float = START_TIMEOUT,
-        hint: str = "its last lines above say why",
+        log: Path | None = None,
     ) -> None:
         """Return when the server accepts connections and the database exists.
 
-        Raise EmbeddedPostgresError if that fails. *hint* says where the server's own lines are.
+        Raise EmbeddedPostgresError if that fails, with the end of *log*. Without a log the server's
+        lines are on the terminal.
         """
         deadline = time.monotonic() + timeout
         while not self.accepts_connections():
             if process.poll() is not None:
                 raise EmbeddedPostgresError(
                     f"The embedded PostgreSQL in {self.folder} ended with status "
-                    f"{process.returncode} while starting; {hint}."
+                    f"{process.returncode} while starting; {_last_lines(log)}"
                 )
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
                     f"The embedded PostgreSQL in {self.folder} did not become ready "
-                    f"within {timeout:.0f} seconds."
+                    f"within {timeout:.0f} seconds; {_last_lines(log)}"
                 )
             time.sleep(0.05)
         self._prepare_database()
@@ -270,14 +287,11 @@ class EmbeddedPostgres:
             return
         self.initialise()
         # The server's lines at its start and stop would clutter a command's output.
-        log = self.folder.parent / "postgres.log"
-        with log.open("ab") as output:
-            process = self.popen(output.fileno())
+        process = self.start_with_log(self.folder.parent / "postgres.log")
         try:
-            self.wait_until_ready(process, hint=f"the end of {log} says why")
             yield
         finally:
-            stop_process(process, signal.SIGINT, timeout=30)
+            stop_process(process, signal.SIGINT, timeout=STOP_TIMEOUT)
 
     def claim_folder(self) -> None:
         """Create the cluster's folder, empty, and the folder of its socket."""
@@ -300,16 +314,13 @@ class EmbeddedPostgres:
         log = self.folder.parent / "postgres.log"
         # Nobody can connect before the server has recovered.
         server = EmbeddedPostgres(self.folder, {**self.options, **options, "hot_standby": "off"})
-        with log.open("ab") as output:
-            process = server.popen(output.fileno())
+        process = server.start_with_log(log, RECOVERY_TIMEOUT)
         try:
-            hint = f"the end of {log} says why"
-            server.wait_until_ready(process, RECOVERY_TIMEOUT, hint)
             with self.connect_as_superuser() as connection:
                 row = connection.execute("SELECT pg_last_xact_replay_timestamp()").fetchone()
             return row[0] if row else None
         finally:
-            stop_process(process, signal.SIGINT, timeout=30)
+            stop_process(process, signal.SIGINT, timeout=STOP_TIMEOUT)
 
     def connect_as_superuser(self) -> psycopg.Connection[Any]:
         return self._connect("postgres")
@@ -344,6 +355,13 @@ class EmbeddedPostgres:
 def _change_owner(folder: Path, owner: tuple[int, int]) -> None:
     for path in (folder, *folder.rglob("*")):
         os.chown(path, *owner, follow_symlinks=False)
+
+
+def _last_lines(log: Path | None) -> str:
+    if log is None:
+        return "its last lines above say why."
+    lines = log.read_text("utf-8", "replace")[-SHOWN_OF_LOG:].strip()
+    return f"{log} ends with:\n{lines}" if lines else f"{log} is empty."
 
 
 def import_wheel() -> Any:
