@@ -18,7 +18,7 @@ from config.management.commands.version import Command as Version
 # These work without a database, or bring their own (`up` supervises one).
 WITHOUT_DATABASE = {None, "help", "version", "--help", "--version", "-h", "up", "check"}
 WITHOUT_DATABASE |= {"collectstatic", "startapp", "diffsettings"}
-WITHOUT_DATABASE |= {"marketplace_simulator"}
+WITHOUT_DATABASE |= {"marketplace_simulator", "restore"}
 # In production the settings need what two of them generate. Django would print its own version.
 WITHOUT_SETTINGS = {
     "doctor": Doctor,

@@ -124,6 +124,19 @@ def test_an_upgrade_costs_nothing(tmp_path: Path, older_release: str) -> None:
     assert (run["reads that failed"], run["tracebacks"]) == (0, 0)
 
 
+@pytest.mark.skipif(PROOFS_RUN != "all", reason="takes minutes; PROOFS=all runs it, too")
+@pytest.mark.parametrize("release", upgrade.RELEASES)
+def test_an_upgrade_from_each_release_costs_nothing(release: str, tmp_path: Path) -> None:
+    try:
+        upgrade.git("rev-parse", "--verify", f"{upgrade.RELEASES[release]}^{{tree}}")
+    except Failed:
+        pytest.skip("git does not know that release here: this is no full clone")
+    file = tmp_path / "upgrade"
+    run = results_of(start("upgrade", "--from", release, "--seconds", "2", file=file), file)
+    assert_each_is_accounted_for(run)
+    assert (run["reads that failed"], run["tracebacks"]) == (0, 0)
+
+
 @pytest.fixture
 def older_release() -> str:
     """The commit before the last migration or, in a clone without it, the present one."""
