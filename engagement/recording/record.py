@@ -7,7 +7,7 @@ accounts, memberships, and counts.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engagement.database import distribution
+from engagement.database import distribution, product_statistics
 from engagement.limits.new_names import Excess, split_excess
 from engagement.messages import ReceivedMessage
 from engagement.recording.batch import Batch, build_batch
@@ -53,12 +53,13 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     rejected: list[ReceivedMessage] = []
     excess: list[tuple[ReceivedMessage, Excess]] = []
     for product_id, own in _by_product(recordable):
+        product_statistics.refresh(product_id)
         with distribution.on_node_of(product_id):
             result = _record(own)
         dropped_traits |= result.dropped_traits
         rejected += result.rejected_aliases
         excess += result.excess
-    return RecordResult(suppressed, dropped_traits, rejected, tuple(excess))
+    return RecordResult(suppressed, dropped_traits, tuple(rejected), tuple(excess))
 
 
 def _by_product(
