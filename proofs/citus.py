@@ -55,7 +55,8 @@ def measure(options: argparse.Namespace) -> Report:
                     time.sleep(options.seconds)
                 phases.append(figures)
         yield Table("What clients got", phases)
-        yield Result("killed", dict(run.kills))
+        for name, count in sorted(run.kills.items()):
+            yield Result(f"{name} killed", count)
         yield Result("reads", sum(reader.statuses[200] for reader in run.readers))
         yield from accounting.settle(run.posted, servers.coordinator.connect)
         yield from look(servers)

@@ -16,7 +16,19 @@ APPS = ("config", "engagement", "exports", "ingestion", "marketplace", "notifica
 CARRIERS = "engagement/database/sql.py"
 
 # What runs on several nodes: file and function, and why.
-NAMED: dict[str, str] = {}
+NAMED: dict[str, str] = {
+    "engagement/rescoring/rescore.py::_next_products": "which products have rescore requests",
+    "engagement/prometheus.py::collect_metrics": "counts for /metrics",
+    "engagement/segments/counts.py::_count_rows": "numbers of several products on the home page",
+    "engagement/database/partitions.py::_delete_old_defaults": "deletes events of all products",
+    "engagement/removal/deletion.py::_delete_product": "Django looks for what is left of one",
+    "engagement/admin/trailing.py::get_object": "a page is asked for by an id alone",
+    "engagement/admin/subject_details.py::_trait_row": "Django reads a deferred field by an id",
+    "engagement/admin/weight_forms.py::clean": "the names of a workspace's events, by ids",
+    "engagement/admin/what_if.py::_problems": "the names of a workspace's events, by ids",
+    "engagement/trail/models_followed.py::_weights": "the names of a workspace's events, by ids",
+    "config/middleware.py::__call__": "Django's own queries of a page, by ids",
+}
 
 # What ran on several nodes, and is not named.
 unnamed: set[str] = set()
