@@ -19,6 +19,11 @@ CARRIERS = "engagement/database/sql.py"
 NAMED: dict[str, str] = {
     "engagement/rescoring/rescore.py::_next_products": "which products have rescore requests",
     "engagement/prometheus.py::collect_metrics": "counts for /metrics",
+    "engagement/recording/moving.py::_step": "which users have rows to be moved",
+    "engagement/recording/reattribution.py::_step": "which users have events to attribute again",
+    "engagement/removal/maintenance.py::thin_memberships": "thins memberships of all products",
+    "notifications/retention.py::_orphaned_watches": "which watches have members",
+    "ingestion/retention.py::delete_expired": "deletes message ids of all products",
     "engagement/segments/counts.py::_count_rows": "numbers of several products on the home page",
     "engagement/database/partitions.py::_delete_old_defaults": "deletes events of all products",
     "engagement/removal/deletion.py::_delete_product": "Django looks for what is left of one",
