@@ -10,7 +10,7 @@ from typing import LiteralString
 from django.db import transaction
 
 from engagement import changes, traces
-from engagement.database import distribution, locks, pace, sql, statistics
+from engagement.database import distribution, locks, pace, product_statistics, sql, statistics
 from engagement.models import ScoreSet
 from engagement.orders import stored as orders
 from engagement.rescoring import day_rollover, sets, stamping
@@ -82,6 +82,7 @@ def _work_in_turns(
         for product_id in waiting:
             if out_of_time():
                 return scored
+            product_statistics.refresh(product_id)
             started = clock()
             count, has_more, touched = _take_turn(product_id, today, limit, out_of_time)
             traces.report_scored(product_id, touched.users, touched.accounts, started, clock())
@@ -270,23 +271,22 @@ def _already_built(score_set: ScoreSet, phase: ScoreSet.Phase, ids: set[int]) ->
 
 
 # Sorted, against deadlocks, and in short transactions: recording updates users meanwhile.
-_RAISE_LAST_SEEN: LiteralString = f"""
+_RAISE_LAST_SEEN: LiteralString = """
     WITH latest AS (
         SELECT u.id, c.last_at
         FROM engagement_user u
         CROSS JOIN LATERAL (
             SELECT max(d.last_at) AS last_at FROM engagement_dailycount d
-            WHERE {sql.on_node("d")} AND d.product_id = u.product_id AND d.user_id = u.id
+            WHERE d.product_id = %(product)s AND d.user_id = u.id
               AND d.day = (
                 SELECT max(l.day) FROM engagement_dailycount l
-                WHERE l.product_id = u.product_id AND l.user_id = u.id
-                  AND {sql.on_node("l")})) c
+                WHERE l.product_id = %(product)s AND l.user_id = u.id)) c
         WHERE u.id = ANY(%(users)b::bigint[]) AND c.last_at > u.last_seen_at
-          AND {sql.on_node("u")}
+          AND u.product_id = %(product)s
         ORDER BY u.id
         FOR NO KEY UPDATE OF u)
     UPDATE engagement_user u SET last_seen_at = GREATEST(u.last_seen_at, latest.last_at)
-    FROM latest WHERE u.id = latest.id AND {sql.on_node("u")}
+    FROM latest WHERE u.id = latest.id AND u.product_id = %(product)s
 """
 
 
