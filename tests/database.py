@@ -37,6 +37,10 @@ CITUS = bin_folder()
 needs_citus = pytest.mark.skipif(
     CITUS is None, reason=f"{BIN_VARIABLE} names no folder with a PostgreSQL that has Citus."
 )
+one_server = pytest.mark.skipif(
+    CITUS is not None, reason="On a cluster: what it looks at is on the nodes."
+)
+own_server = pytest.mark.skip(reason="On a cluster: this test starts one server of its own.")
 # The tests' own: nothing of the service that may be set up in this shell leaks into them.
 for name in [name for name in os.environ if name.startswith("EDS_")]:
     del os.environ[name]
@@ -69,6 +73,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         threading.Thread(target=migrated_cluster, daemon=True).start()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts a service has one server beside it. Browsers look at the tests' own database."""
+    if CITUS:
+        for item in items:
+            if item.get_closest_marker("slow") and not item.nodeid.startswith("tests/browser/"):
+                item.add_marker(own_server)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     global postgres
@@ -83,9 +95,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     server = EmbeddedPostgres(FOLDER / "postgres", FAST)
     copy_migrated_cluster(server.folder)
     server.initialise()
-    with (FOLDER / "postgres.log").open("ab") as log:
-        postgres = server.popen(log.fileno())
-    server.wait_until_ready(postgres)
+    postgres = server.start_with_log(FOLDER / "postgres.log")
     allow_tests(server)
 
 

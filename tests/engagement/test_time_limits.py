@@ -21,6 +21,7 @@ from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from engagement.scores import benchmarks, past_benchmarks, raw
 from engagement.segments import attention, counts
+from tests.database import one_server
 from tests.engagement.history import NOON, group, identify, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -217,6 +218,7 @@ def flush_statistics() -> None:
         cursor.execute("SELECT pg_stat_force_next_flush()")
 
 
+@one_server
 @pytest.mark.django_db(transaction=True)
 def test_tables_that_grew_are_analyzed_before_they_are_read(
     monkeypatch: pytest.MonkeyPatch,
