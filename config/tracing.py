@@ -25,12 +25,13 @@ SERVICE_NAME = "engagement-data-service"
 _propagator = TraceContextTextMapPropagator()
 
 
-def set_up() -> None:
+def set_up() -> TracerProvider:
     """Send spans to the collector that the environment names."""
     resource = Resource.create({"service.name": SERVICE_NAME, "service.version": VERSION})
     provider = TracerProvider(resource=resource.merge(OTELResourceDetector().detect()))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     use(provider)
+    return provider
 
 
 def use(provider: TracerProvider) -> None:

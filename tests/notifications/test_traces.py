@@ -2,17 +2,19 @@
 
 import json
 import logging
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.utils import timezone
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pytest_django import Settings
 
-from config import tracing
+from config import apps, tracing
 from config.server import observing
 from engagement import traces
 from engagement.core import trace_context
@@ -137,6 +139,26 @@ def test_without_a_collector_a_trace_is_passed_on_and_expires(
     assert SubjectTrace.objects.count() == 2
     traces.delete_expired(timezone.now() + timedelta(minutes=61))
     assert SubjectTrace.objects.count() == 0
+
+
+def test_spans_reach_a_collector(
+    exporter: InMemorySpanExporter, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = receiver.url.removesuffix("/hook")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+    provider = tracing.set_up()
+    now = timezone.now()
+    followed = traces.report("record", SAMPLED, now, now, message=1)
+    assert followed != SAMPLED and trace_context.trace_id(followed) == TRACE
+    provider.shutdown()
+    (received,) = receiver.received
+    assert received.path == "/v1/traces" and b"engagement-data-service" in received.body
+
+
+def test_missing_packages_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "config.tracing", None)
+    with pytest.raises(ImproperlyConfigured, match=r"pip install -r requirements-otel\.txt"):
+        apps._set_up_tracing()
 
 
 @pytest.mark.django_db
