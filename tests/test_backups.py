@@ -11,13 +11,16 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import boto3
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from moto import mock_aws
 from pytest_django import Settings
 
 from config.local import backups
 from config.local.backups import BaseBackup
+from config.local.bucket import Bucket
 from config.local.postgres import EmbeddedPostgres, stop_process
 from tests.database import FAST
 
@@ -169,3 +172,64 @@ def damage(backup: Path) -> None:
     content[len(content) // 2] ^= 1
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(content)
+
+
+# --- A copy in a store ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "planted")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    with mock_aws():
+        boto3.client("s3").create_bucket(Bucket="backups")
+        yield Bucket("s3://backups/eds")
+
+
+def test_a_store_has_what_a_restore_needs(store: Bucket, tmp_path: Path) -> None:
+    root, copy = tmp_path / "root", tmp_path / "copy"
+    old, new = (backup_of(root, name, segment) for name, segment in (("a", 1), ("b", 3)))
+    for backup in (old, new):
+        (backup.folder(root) / "base.tar.gz").write_text(backup.name)
+    wal = root / "7" / "wal" / "00000001"
+    wal.mkdir(parents=True)
+    for number in range(1, 4):
+        (wal / f"{1:08X}{0:08X}{number:08X}.gz").write_text(str(number))
+    last = wal / f"{1:08X}{0:08X}{4:08X}.gz.partial"
+    last.write_text("begun")
+    (root / "7" / "base" / ".c.partial").mkdir()
+    (root / "7" / "base" / ".c.partial" / "base.tar.gz").touch()
+    assert (store.upload(root), store.upload(root)) == (8, 0)
+    last.write_text("further")
+    assert store.upload(root) == 1
+    store.download_summaries(copy)
+    assert backups.choose(copy, None, None) == new
+    store.download(copy, new)
+    assert files_of(copy) == {
+        path: content for path, content in files_of(root).items() if needed(path)
+    }
+    # The segment is complete, and a restore takes nothing older.
+    last.rename(last.with_suffix(""))
+    assert store.upload(root) == 1
+    names = boto3.client("s3").list_objects_v2(Bucket="backups")["Contents"]
+    assert not any(item["Key"].endswith(".partial") for item in names)
+
+
+def needed(path: str) -> bool:
+    is_other = path.startswith("7/base/.") or path == "7/base/a/base.tar.gz"
+    return not is_other and not path.endswith(("0001.gz", "0002.gz"))
+
+
+def files_of(root: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()
+    }
+
+
+def test_a_store_that_fails_is_named_without_its_keys(store: Bucket, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="s3://missing: the store answered NoSuchBucket"):
+        Bucket("s3://missing").download_summaries(tmp_path)
+    with pytest.raises(CommandError, match="must look like s3://bucket"):
+        Bucket("https://example.com/bucket")

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from config.local import backups
+from config.local.bucket import Bucket
 from config.local.postgres import EmbeddedPostgres
 
 MEBIBYTE = 1024**2
@@ -34,8 +35,16 @@ class Command(BaseCommand):
             action="store_true",
             help="include secrets.json, which decrypts stored keys and tokens",
         )
+        parser.add_argument(
+            "--copy-to",
+            metavar="S3://BUCKET/PREFIX",
+            help="then copy what the folder has to a store; boto3 reads AWS_ENDPOINT_URL and so on",
+        )
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--list", action="store_true", help="list the base backups and end")
+        what.add_argument(
+            "--copy-only", action="store_true", help="take no base backup, and copy the WAL since"
+        )
         what.add_argument("--verify", action="store_true", help="verify them all and end")
 
     def handle(
@@ -44,11 +53,14 @@ class Command(BaseCommand):
         folder: str,
         keep: int,
         with_secrets: bool,
+        copy_to: str | None,
+        copy_only: bool,
         list: bool,
         verify: bool,
         **options: Any,
     ) -> None:
         postgres, root = embedded_postgres(), backup_folder(folder)
+        bucket = Bucket(copy_to) if copy_to else None
         if keep < 1:
             raise CommandError("--keep must be at least 1.")
         if list or verify:
@@ -57,6 +69,14 @@ class Command(BaseCommand):
                     backups.verify(backup.folder(root))
                 self.stdout.write(_line(backup) + (" verified" if verify else ""))
             return
+        if not copy_only:
+            self._take(postgres, root, keep, with_secrets=with_secrets)
+        if bucket:
+            self.stdout.write(f"Copied {bucket.upload(root):,} files to {copy_to}.")
+
+    def _take(
+        self, postgres: EmbeddedPostgres, root: Path, keep: int, *, with_secrets: bool
+    ) -> None:
         secrets = settings.DATA_DIR / backups.SECRETS
         backup = backups.take(postgres, root, timezone.now(), secrets if with_secrets else None)
         self.stdout.write(f"{_line(backup)} verified")

@@ -1,6 +1,7 @@
 """``python manage.py restore``: the embedded database as it was at a moment."""
 
 import shutil
+import tempfile
 from argparse import ArgumentParser, ArgumentTypeError
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from django.utils import timezone
 
 from config import preflight
 from config.local import backups
+from config.local.bucket import SCHEME, Bucket
 from config.management.commands.backup import add_folder, backup_folder, embedded_postgres
 
 
@@ -32,8 +34,18 @@ class Command(BaseCommand):
     def handle(
         self, *args: Any, name: str | None, folder: str, at: datetime | None, **options: Any
     ) -> None:
-        postgres, root = embedded_postgres(), backup_folder(folder)
-        backup = backups.choose(root, name, at)
+        if not folder.startswith(SCHEME):
+            self._restore(backup_folder(folder), name, at)
+            return
+        settings.DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="restore-", dir=settings.DATA_DIR) as copies:
+            root, bucket = Path(copies), Bucket(folder)
+            bucket.download_summaries(root)
+            bucket.download(root, backups.choose(root, name, at))
+            self._restore(root, name, at)
+
+    def _restore(self, root: Path, name: str | None, at: datetime | None) -> None:
+        postgres, backup = embedded_postgres(), backups.choose(root, name, at)
         with preflight.lock_data_dir(settings.DATA_DIR):
             postgres.wait_until_free()
             now = timezone.now().strftime(backups.NAME_FORMAT)
