@@ -185,10 +185,10 @@ def is_multi_instance(fields: Fields) -> bool:
 def parent_key(fields: Fields) -> str:
     """The number or id of the multi-instance license that a site's license belongs to; "" if it
     belongs to none."""
-    own = {fields.get("appEntitlementNumber"), fields.get("appEntitlementId")}
     for name in ("multiInstanceEntitlementNumber", "multiInstanceEntitlementId"):
         parent = fields.get(name)
         if isinstance(parent, str) and len(parent) <= LICENSE_KEY_LENGTH:
+            own = (fields.get("appEntitlementNumber"), fields.get("appEntitlementId"))
             return "" if parent in own else parent
     return ""
 
