@@ -13,6 +13,8 @@ from django.urls import path, reverse
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.cache import never_cache
 
+from config.version import VERSION
+
 
 class ServiceAdminSite(AdminSite):
     """Django's admin, whose side bar takes the place of the lists of apps and models."""
@@ -22,6 +24,7 @@ class ServiceAdminSite(AdminSite):
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         context = super().each_context(request)
         if context["has_permission"]:
+            context["version"] = VERSION
             # Imported late: what it imports registers itself with this site. Built late: only then
             # the page has loaded its row.
             navigation = import_module("config.dashboard.navigation")

@@ -4,11 +4,13 @@ The licenses of one product come from a simulated marketplace that runs beside t
 Everything here is safe to repeat on each start.
 """
 
+import random
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import IO
@@ -49,6 +51,7 @@ OTHER_PRODUCTS = {
 }
 USER_COUNT = CONNECTED_SIZE.users + sum(size.users for _, size in OTHER_PRODUCTS.values())
 TOKEN_LIFE = timedelta(days=20)
+PORTS = range(20_000, 32_000)
 # Seconds within which the simulated marketplace must listen.
 START_TIMEOUT = 30.0
 
@@ -57,9 +60,7 @@ class DemoMarketplace:
     """The address of the demo's marketplace, and the command that runs it."""
 
     def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind((LOOPBACK, 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = _free_port()
 
     @property
     def url(self) -> str:
@@ -82,6 +83,18 @@ class DemoMarketplace:
         raise CommandError(
             "the demo's marketplace does not start; start the service without --demo."
         )
+
+
+def _free_port() -> int:
+    """A port that nothing uses, below those that the system hands out.
+
+    The marketplace listens only later, and a connection could be made from such a port meanwhile.
+    """
+    for port in random.sample(PORTS, 100):
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind((LOOPBACK, port))
+            return port
+    raise CommandError("the demo finds no free port; start the service without --demo.")
 
 
 def require_no_real_connections() -> None:

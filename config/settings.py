@@ -13,9 +13,13 @@ from kombu import Queue
 
 from config import broker, environment, keepalive, sign_in, static_files
 from config.local.postgres import EmbeddedPostgres
+from config.version import VERSION
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(environment.text("EDS_DATA_DIR", str(BASE_DIR / ".data"))).expanduser().resolve()
+
+# How requests to other servers name us.
+USER_AGENT = f"engagement-data-service/{VERSION}"
 
 # --- The database -----------------------------------------------------------------------------
 
@@ -364,6 +368,7 @@ NOTIFICATION_RETENTION_DAYS = environment.integer("EDS_NOTIFICATION_RETENTION_DA
 # --- Notifications ----------------------------------------------------------------------------
 
 _email = environment.email("EDS_EMAIL_URL")
+MAX_TRAIT_NAMES = environment.integer("EDS_MAX_TRAIT_NAMES", 10_000, minimum=1)
 # Without a mail server nothing is sent, and forms offer no email.
 HAS_EMAIL = bool(_email)
 EMAIL_HOST = _email.get("EMAIL_HOST", "")

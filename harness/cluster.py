@@ -4,7 +4,6 @@ The programs come from a folder that the environment names. Without it there is 
 """
 
 import os
-import random
 import signal
 import subprocess
 import time
@@ -18,17 +17,17 @@ import psycopg
 
 from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 from harness.database import number
+from harness.ports import POSTGRESQL, free_prefix
 from harness.processes import Failed
 from harness.service import Service, temporary_folder
 
 # The folder with the programs of a PostgreSQL that has Citus.
 BIN_VARIABLE = "EDS_TEST_CITUS_BIN"
 NODES = 2
-PORT = 5432
 STOP_TIMEOUT = 30.0
 OPTIONS = {
     "shared_preload_libraries": "citus",
-    "port": str(PORT),
+    "port": str(POSTGRESQL),
     # Moving a shard copies it by logical replication.
     "wal_level": "logical",
     "max_prepared_transactions": "200",
@@ -52,7 +51,7 @@ class Node(EmbeddedPostgres):
 
     def __init__(self, programs: Path, folder: Path, options: dict[str, str] | None = None) -> None:
         self.programs = programs
-        self.address = "127." + ".".join(str(random.randint(2, 250)) for _ in range(3))
+        self.address = f"{free_prefix()}.2"
         self.process: subprocess.Popen[bytes] | None = None
         self._is_prepared = False
         addresses = {"listen_addresses": self.address, "citus.local_hostname": self.address}
@@ -76,7 +75,7 @@ class Node(EmbeddedPostgres):
 
     def wait(self) -> None:
         assert self.process is not None
-        self.wait_until_ready(self.process, hint=f"the end of {self.log} says why")
+        self.wait_until_ready(self.process, log=self.log)
 
     @property
     def log(self) -> Path:
@@ -163,13 +162,13 @@ class Cluster:
             server.create_database(name)
         address = self.coordinator.address
         with self.coordinator.connect(name) as connection:
-            connection.execute("SELECT citus_set_coordinator_host(%s, %s)", [address, PORT])
+            connection.execute("SELECT citus_set_coordinator_host(%s, %s)", [address, POSTGRESQL])
         for node in self.nodes:
             self._connect(node, name)
 
     def _connect(self, node: Node, name: str) -> None:
         with self.coordinator.connect(name) as connection:
-            connection.execute("SELECT citus_add_node(%s, %s)", [node.address, PORT])
+            connection.execute("SELECT citus_add_node(%s, %s)", [node.address, POSTGRESQL])
 
     def add_node(self, name: str = DATABASE) -> None:
         """Start another node, and move products to it. Returns once they have moved."""

@@ -14,7 +14,8 @@ from harness.brokers import Broker
 from harness.database import number
 from harness.http import Address, status_of
 from harness.networks import Loopback
-from harness.processes import PATIENCE, free_port
+from harness.ports import free_port
+from harness.processes import PATIENCE
 from harness.service import database_url, temporary_service
 
 WEBS = ("web 1", "web 2")

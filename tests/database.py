@@ -101,9 +101,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     server = EmbeddedPostgres(FOLDER / "postgres", FAST)
     copy_migrated_cluster(server.folder)
     server.initialise()
-    with (FOLDER / "postgres.log").open("ab") as log:
-        postgres = server.popen(log.fileno())
-    server.wait_until_ready(postgres)
+    postgres = server.start_with_log(FOLDER / "postgres.log")
     allow_tests(server)
 
 

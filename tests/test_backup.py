@@ -116,12 +116,8 @@ def test_a_copy_of_the_data_folder_is_a_database_that_starts() -> None:
         original.initialise()
         run(documented("cp "), folder)
         copy = EmbeddedPostgres(folder / "eds-data-copy" / "postgres", FAST)
-        with (folder / "log").open("wb") as log:
-            server = copy.popen(log.fileno())
-            try:
-                copy.wait_until_ready(server)
-            finally:
-                stop_process(server, signal.SIGINT, timeout=30)
+        server = copy.start_with_log(folder / "log")
+        stop_process(server, signal.SIGINT, timeout=30)
 
 
 def read(database: str, *arguments: str) -> list[str]:

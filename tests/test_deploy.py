@@ -138,7 +138,8 @@ def test_nothing_but_the_service_goes_into_the_container() -> None:
     ]
     apps = {app for app in settings.INSTALLED_APPS if (settings.BASE_DIR / app).is_dir()}
     assert rules[0] == "*"
-    files = {"manage.py", "requirements.txt", "constraints.txt", "LICENSE"}
+    # The guides are pages of the service.
+    files = {"manage.py", "requirements.txt", "constraints.txt", "LICENSE", "docs"}
     assert set(rules[1:]) == {
         *(f"!{name}" for name in apps | files),
         "**/__pycache__",

@@ -31,7 +31,10 @@ SUPERUSER = "postgres"
 # Bytes. The path of a Unix socket, with its file name, may have little more than 100.
 MAX_SOCKET_DIR_LENGTH = 85
 START_TIMEOUT = 60.0
+STOP_TIMEOUT = 30.0
 RELEASE_TIMEOUT = 15.0
+# Characters of the server's log that an error shows.
+SHOWN_OF_LOG = 2000
 
 # PostgreSQL's defaults are for very small machines. synchronous_commit stays on, because an
 # accepted message must be on disk. JIT would compile for longer than our queries run.
@@ -198,27 +201,39 @@ class EmbeddedPostgres:
             **identity,
         )
 
+    def start_with_log(self, log: Path) -> "subprocess.Popen[bytes]":
+        """Start the server, which adds its lines to *log*. Return when it is ready."""
+        with log.open("ab") as output:
+            process = self.popen(output.fileno())
+        try:
+            self.wait_until_ready(process, log=log)
+        except BaseException:
+            stop_process(process, signal.SIGINT, timeout=STOP_TIMEOUT)
+            raise
+        return process
+
     def wait_until_ready(
         self,
         process: "subprocess.Popen[bytes]",
         timeout: float = START_TIMEOUT,
-        hint: str = "its last lines above say why",
+        log: Path | None = None,
     ) -> None:
         """Return when the server accepts connections and the database exists.
 
-        Raise EmbeddedPostgresError if that fails. *hint* says where the server's own lines are.
+        Raise EmbeddedPostgresError if that fails, with the end of *log*. Without a log the server's
+        lines are on the terminal.
         """
         deadline = time.monotonic() + timeout
         while not self.accepts_connections():
             if process.poll() is not None:
                 raise EmbeddedPostgresError(
                     f"The embedded PostgreSQL in {self.folder} ended with status "
-                    f"{process.returncode} while starting; {hint}."
+                    f"{process.returncode} while starting; {_last_lines(log)}"
                 )
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
                     f"The embedded PostgreSQL in {self.folder} did not become ready "
-                    f"within {timeout:.0f} seconds."
+                    f"within {timeout:.0f} seconds; {_last_lines(log)}"
                 )
             time.sleep(0.05)
         self._prepare_database()
@@ -257,14 +272,11 @@ class EmbeddedPostgres:
             return
         self.initialise()
         # The server's lines at its start and stop would clutter a command's output.
-        log = self.folder.parent / "postgres.log"
-        with log.open("ab") as output:
-            process = self.popen(output.fileno())
+        process = self.start_with_log(self.folder.parent / "postgres.log")
         try:
-            self.wait_until_ready(process, hint=f"the end of {log} says why")
             yield
         finally:
-            stop_process(process, signal.SIGINT, timeout=30)
+            stop_process(process, signal.SIGINT, timeout=STOP_TIMEOUT)
 
     def _connect(self, database: str) -> psycopg.Connection[Any]:
         self._require_own_socket_dir()
@@ -291,6 +303,13 @@ class EmbeddedPostgres:
 
         entry = pwd.getpwnam(self._wheel().system_user)
         return entry.pw_uid, entry.pw_gid
+
+
+def _last_lines(log: Path | None) -> str:
+    if log is None:
+        return "its last lines above say why."
+    lines = log.read_text("utf-8", "replace")[-SHOWN_OF_LOG:].strip()
+    return f"{log} ends with:\n{lines}" if lines else f"{log} is empty."
 
 
 def import_wheel() -> Any:

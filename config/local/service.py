@@ -151,13 +151,8 @@ def _greet_when_ready(
 def _greeting(address: str, created: first_start.FirstStart | None, *, with_secrets: bool) -> str:
     path = first_start.credentials_path(settings.DATA_DIR)
     lines = []
-    if created is not None and with_secrets:
-        lines += [created.instructions(address), f"All of this is kept in {path}."]
-    elif created is not None:
-        lines += [
-            first_start.CREATED_MESSAGE,
-            f"The password, the key, and the token are in {path}.",
-        ]
+    if created is not None:
+        lines += created.announcement(settings.DATA_DIR, address, with_secrets=with_secrets)
     lines += [f"Running at {address}, admin at {address}/admin/. Ctrl-C stops it."]
     if created is None and path.exists():
         lines += [f"The credentials of the first start are in {path}."]

@@ -7,7 +7,7 @@ from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
 from engagement.models.invites import Invite
-from engagement.models.limits import ProductLimits, ProductUsage
+from engagement.models.limits import ProductLimits, ProductUsage, TraitName
 from engagement.models.logins import (
     ExternalIdentity,
     LoginAttempts,
@@ -20,6 +20,7 @@ from engagement.models.logins import (
 from engagement.models.operation_counters import OperationCounter
 from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
+from engagement.models.request_counts import RequestCount
 from engagement.models.saved_views import SavedView
 from engagement.models.scores import (
     AccountEngagement,
@@ -71,6 +72,7 @@ __all__ = [
     "ProductUsage",
     "ReattributionRequest",
     "RecoveryCode",
+    "RequestCount",
     "RescoreRequest",
     "RoleGrant",
     "SavedView",
@@ -83,6 +85,7 @@ __all__ = [
     "StoredOrder",
     "SubjectChange",
     "TrailEntry",
+    "TraitName",
     "User",
     "UserEngagement",
     "Workspace",

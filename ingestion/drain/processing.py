@@ -297,9 +297,9 @@ def _process(
                 ReceivedMessage(sender.product_id, claimed_message.id, received_at, message)
             )
     recordable, duplicates = message_ids.split_duplicates(recordable)
-    forgotten, dropped_traits, unjoined, over_limit = record(recordable)
+    forgotten, dropped_traits, unjoined, over_limit, new_traits = record(recordable)
     partly_recorded: list[Drop] = []
-    if duplicates or forgotten or dropped_traits or unjoined or over_limit:
+    if duplicates or forgotten or dropped_traits or unjoined or over_limit or new_traits:
         by_arrival = {message.id: message for message in claimed}
         for reason, rejected in (
             (DropReason.DUPLICATE, duplicates),
@@ -330,7 +330,7 @@ def _process(
             )
             for message in unjoined
         )
-        partly_recorded = list(_trait_drops(recordable, dropped_traits, by_arrival))
+        partly_recorded = list(_trait_drops(recordable, dropped_traits, new_traits, by_arrival))
     # Last, because workers wait for each other's counts: all of them update the same few rows.
     drops.save_drops([*dropped, *partly_recorded], now)
     used = {bytes(message.key_digest) for message in claimed}
@@ -390,18 +390,21 @@ def _invalid_key_drop(claimed: ClaimedMessage, sender: SenderKey | None, message
 def _trait_drops(
     recorded: Sequence[ReceivedMessage],
     dropped_traits: Mapping[int, Sequence[str]],
+    new_traits: Mapping[int, Sequence[str]],
     by_arrival: Mapping[int, ClaimedMessage],
 ) -> Iterator[Drop]:
     """What is listed of messages that count as recorded, but without some of their traits."""
     for message in recorded:
-        if names := dropped_traits.get(message.arrival):
+        arrival = message.arrival
+        detail = texts.describe_dropped_traits(dropped_traits.get(arrival), new_traits.get(arrival))
+        if detail:
             drop = _drop(
                 by_arrival[message.arrival],
                 message.product_id,
                 DropReason.TOO_MANY_TRAITS,
                 message.message,
             )
-            yield msgspec.structs.replace(drop, detail=texts.describe_dropped_traits(names))
+            yield msgspec.structs.replace(drop, detail=detail)
 
 
 def _drop(

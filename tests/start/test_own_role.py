@@ -45,13 +45,11 @@ def test_the_service_cannot_reach_beyond_its_database(statement: str) -> None:
 @contextmanager
 def running(server: EmbeddedPostgres) -> Iterator[None]:
     server.initialise()
-    with (server.folder.parent / "log").open("wb") as log:
-        process = server.popen(log.fileno())
-        try:
-            server.wait_until_ready(process)
-            yield
-        finally:
-            stop_process(process, signal.SIGINT, timeout=30)
+    process = server.start_with_log(server.folder.parent / "log")
+    try:
+        yield
+    finally:
+        stop_process(process, signal.SIGINT, timeout=30)
 
 
 @pytest.fixture
