@@ -188,7 +188,7 @@ class Cluster:
             source = connection.execute(_NODE, own).fetchone()
             assert own is not None and source is not None
             if source[0] != target:
-                connection.execute(_MOVE, [*own, *source, PORT, target, PORT])
+                connection.execute(_MOVE, [*own, *source, POSTGRESQL, target, POSTGRESQL])
 
     def processes(self) -> dict[str, list[psutil.Process]]:
         """The processes that may be killed, by the server's name."""
