@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, execute_from_command_line
-from django.core.management.base import SystemCheckError
+from django.core.management.base import BaseCommand, SystemCheckError
 from django.db import OperationalError, ProgrammingError
 
 from config import json_streams
@@ -20,7 +20,7 @@ WITHOUT_DATABASE = {None, "help", "version", "--help", "--version", "-h", "up", 
 WITHOUT_DATABASE |= {"collectstatic", "startapp", "diffsettings"}
 WITHOUT_DATABASE |= {"marketplace_simulator", "restore"}
 # In production the settings need what two of them generate. Django would print its own version.
-WITHOUT_SETTINGS = {
+WITHOUT_SETTINGS: dict[str, type[BaseCommand]] = {
     "doctor": Doctor,
     "generate_key": GenerateKey,
     "generate_secrets": GenerateSecrets,

@@ -14,8 +14,8 @@ from django.core.management.base import CommandError
 from django.db import Error, OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
+from config import snapshot
 from config.celery import queue_schema
-from config.local import snapshot
 from engagement.core import encryption
 
 logger = logging.getLogger(__name__)

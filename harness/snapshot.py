@@ -1,4 +1,4 @@
-"""Writes config/local/snapshot.sql: the tables that all migrations lead to.
+"""Writes config/snapshot.sql: the tables that all migrations lead to.
 
 ``python -m harness.snapshot`` takes half a minute. Run it after a change to migrations; until then
 a first start applies the newer ones one by one.
@@ -26,8 +26,8 @@ def main() -> None:
         subprocess.run(command, cwd=PROJECT, env=own_environment(folder), check=True)
         postgres = EmbeddedPostgres(folder / "postgres")
         with postgres.running():
-            address = {"host": str(postgres.socket_dir), "user": SUPERUSER}
-            with psycopg.connect(**address, dbname=DATABASE) as connection:
+            host = str(postgres.socket_dir)
+            with psycopg.connect(host=host, user=SUPERUSER, dbname=DATABASE) as connection:
                 migrations = connection.execute(
                     "SELECT app, name FROM django_migrations ORDER BY id"
                 ).fetchall()
@@ -36,7 +36,7 @@ def main() -> None:
     import django
 
     django.setup()
-    from config.local import snapshot
+    from config import snapshot
 
     header = {"digest": snapshot.digest_of(migrations), "migrations": migrations}
     snapshot.FILE.write_text(f"{snapshot.HEADER}{json.dumps(header)}\n{content}")

@@ -11,11 +11,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import boto3
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from moto import mock_aws
 from pytest_django import Settings
 
 from config.local import backups
@@ -179,6 +177,10 @@ def damage(backup: Path) -> None:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    # Importing them takes a while.
+    import boto3
+    from moto import mock_aws
+
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "planted")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
@@ -213,8 +215,7 @@ def test_a_store_has_what_a_restore_needs(store: Bucket, tmp_path: Path) -> None
     # The segment is complete, and a restore takes nothing older.
     last.rename(last.with_suffix(""))
     assert store.upload(root) == 1
-    names = boto3.client("s3").list_objects_v2(Bucket="backups")["Contents"]
-    assert not any(item["Key"].endswith(".partial") for item in names)
+    assert not any(name.endswith(".partial") for name in store._sizes())
 
 
 def needed(path: str) -> bool:

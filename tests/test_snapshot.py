@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from config.local import snapshot
+from config import snapshot
 from harness.snapshot import MONTHS
 from tests.test_backup import program
 
@@ -19,7 +19,7 @@ LOAD = """
 import django
 django.setup()
 from django.core.management import call_command
-from config.local import snapshot
+from config import snapshot
 from harness.snapshot import MONTHS
 print(snapshot.load(), snapshot.load())
 call_command("migrate", verbosity=0)

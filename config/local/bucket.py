@@ -45,7 +45,8 @@ class Bucket:
         # A backup that is being taken has a folder with a dot.
         names = [name for name in names if "/." not in name]
         names.sort(key=lambda name: name.endswith(backups.SUMMARY))
-        return self._guarded(lambda: self._upload(root, names))
+        count: int = self._guarded(lambda: self._upload(root, names))
+        return count
 
     def _upload(self, root: Path, names: list[str]) -> int:
         stored = self._sizes()
