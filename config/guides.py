@@ -36,6 +36,7 @@ GUIDES = {
     },
     "Running the service": {
         "operating": "Operating",
+        "alerts": "Alerts",
         "sign-in": "Signing in",
         "security": "Security review",
         "settings": "Settings",

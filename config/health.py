@@ -1,10 +1,12 @@
 """The endpoints for monitors and load balancers: /healthz, /readyz, and /metrics."""
 
 import hmac
+import platform
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import chain
 
+import django
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
 from django.db.migrations.executor import MigrationExecutor
@@ -12,15 +14,17 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from rest_framework.exceptions import AuthenticationFailed
 
 from config import keepalive
+from config.version import VERSION
 from engagement import prometheus as engagement
-from engagement import telemetry
+from engagement import prometheus_requests, telemetry
 from exports import prometheus as exports
 from ingestion import prometheus as ingestion
+from ingestion import prometheus_products
 from ingestion.inbox import group_commit
 from marketplace import prometheus as marketplace
 from notifications import prometheus as notifications
@@ -56,7 +60,8 @@ def readyz(request: HttpRequest) -> JsonResponse:
     """Answer 200 if requests can be served, or else 503 with what is wrong."""
     checks = _checks(timezone.now())
     is_ready = all(result == "ok" for result in checks.values())
-    return JsonResponse({"ready": is_ready, "checks": checks}, status=200 if is_ready else 503)
+    answer = {"ready": is_ready, "version": VERSION, "checks": checks}
+    return JsonResponse(answer, status=200 if is_ready else 503)
 
 
 def _checks(now: datetime) -> dict[str, str]:
@@ -65,7 +70,7 @@ def _checks(now: datetime) -> dict[str, str]:
     except Error:
         return {"database": "The database cannot be reached."}
     try:
-        checks = {"database": _database(), "migrations": _migrations()} | _roles(now)
+        checks = {"database": _database(), "migrations": _migrations()} | check_roles(now)
     except Error as error:
         return {"database": f"The database does not answer ({type(error).__name__})."}
     return checks | ({"replica": _replica()} if replica.is_configured() else {})
@@ -107,7 +112,7 @@ def _is_migrated(alias: str) -> bool:
     return alias in _migrated
 
 
-def _roles(now: datetime) -> dict[str, str]:
+def check_roles(now: datetime) -> dict[str, str]:
     """Check by their operation counters whether the other roles work, on any machine."""
     counters = telemetry.get_counters(
         ingestion.DRAIN_COUNTER, engagement.RESCORE, keepalive.BEAT_COUNTER
@@ -184,7 +189,10 @@ class _MetricsCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         return chain(
+            _build_info(),
+            prometheus_requests.collect_metrics(),
             ingestion.collect_metrics(self._now),
+            prometheus_products.collect_metrics(self._now),
             engagement.collect_metrics(self._now),
             marketplace.collect_metrics(self._now),
             notifications.collect_metrics(self._now),
@@ -194,3 +202,16 @@ class _MetricsCollector(Collector):
 
     def describe(self) -> Iterable[Metric]:
         return []
+
+
+def _build_info() -> Iterator[Metric]:
+    """The versions of the process that answers: during an upgrade, there are two."""
+    version = connection.pg_version  # type: ignore[attr-defined]
+    info = GaugeMetricFamily(
+        "eds_build_info",
+        "The versions of the service and of what it runs on",
+        labels=["version", "python", "django", "postgresql"],
+    )
+    postgresql = f"{version // 10_000}.{version % 10_000}"
+    info.add_metric([VERSION, platform.python_version(), django.__version__, postgresql], 1)
+    yield info

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.signals import request_started
 from django.db import close_old_connections, reset_queries
 
-from config.server.handler import LenientHandler
+from config.server.handler import WebHandler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -25,6 +25,7 @@ django.setup(set_prefix=False)
 request_started.disconnect(close_old_connections)
 if not settings.DEBUG:
     request_started.disconnect(reset_queries)
-application = LenientHandler()
+application = WebHandler()
 # Django would load the views with the first request and delay it.
 import_module(settings.ROOT_URLCONF)
+import_module("config.server.observing").collector.start()

@@ -10,8 +10,12 @@ from engagement import telemetry
 from engagement.database import sql
 from engagement.models import Credential, ScoreSet
 
-# The name of the operation counter.
+# Names of operation counters.
 RESCORE = "rescore"
+# Of the pools of database connections in web processes.
+POOL_REQUESTS = "pool requests"
+POOL_WAITS = "pool waits"
+POOL_FAILURES = "pool failures"
 
 # Keys and tokens with a metric of their own: those that expire first.
 MAX_CREDENTIALS = 100

@@ -1,4 +1,4 @@
-"""The alerts of docs/operating.md use metrics that ``/metrics`` serves."""
+"""docs/operating.md names the metrics that ``/metrics`` serves."""
 
 import re
 
@@ -12,7 +12,7 @@ METRIC = re.compile(r"\beds_(?!restored)[a-z_]+\b")
 
 @pytest.mark.django_db
 @override_settings(METRICS_TOKEN="scrape")
-def test_every_metric_of_an_alert_exists(client: Client) -> None:
+def test_every_metric_of_the_document_exists(client: Client) -> None:
     response = client.get("/metrics", headers={"Authorization": "Bearer scrape"}).content.decode()
     names = set(METRIC.findall((settings.BASE_DIR / "docs" / "operating.md").read_text()))
     assert names

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from config import health
 from config.keepalive import BEAT_COUNTER
+from config.version import VERSION
 from engagement import telemetry
 from engagement.models import OperationCounter, Product
 from engagement.prometheus import RESCORE
@@ -67,7 +68,8 @@ def test_readyz_checks_the_database_its_tables_and_the_roles(
     response = client.get("/readyz")
     assert response.status_code == 200
     names = ("database", "migrations", "drain", "scoring", "beat")
-    assert response.json() == {"ready": True, "checks": dict.fromkeys(names, "ok")}
+    checks = dict.fromkeys(names, "ok")
+    assert response.json() == {"ready": True, "version": VERSION, "checks": checks}
 
 
 @pytest.mark.django_db
@@ -170,6 +172,9 @@ def read(monitor: Client) -> dict[str, float]:
 @pytest.mark.django_db
 def test_a_new_service_has_every_metric_at_zero(monitor: Client) -> None:
     metrics = read(monitor)
+    # What is there without any work.
+    present = ("eds_build_info", "eds_database_connections")
+    assert {metrics.pop(name) for name in list(metrics) if name.startswith(present)} > {0.0, 1.0}
     assert set(metrics.values()) == {0.0}
     assert {re.sub(r"\{.*", "", name) for name in metrics} == {
         "eds_messages_accepted_total",
@@ -198,6 +203,11 @@ def test_a_new_service_has_every_metric_at_zero(monitor: Client) -> None:
         "eds_export_seconds_count",
         "eds_export_seconds_sum",
         "eds_exports_failing",
+        "eds_replica_unreachable",
+        "eds_database_pool_requests_total",
+        "eds_database_pool_waits_total",
+        "eds_database_pool_wait_seconds_total",
+        "eds_database_pool_failures_total",
     }
 
 

@@ -28,9 +28,12 @@ from django.core.management.base import CommandError
 from django.db import close_old_connections, connections
 from kombu import Connection
 
+from config import json_streams
 from config.parent_death import ParentDeathPipe
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+# Celery's own command line imports this first.
+json_streams.install()
 
 # Seconds between two attempts to reach a broker that is away.
 MAX_RECONNECT_DELAY = 5
@@ -86,6 +89,18 @@ class QuietConsumer(Consumer):
 @setup_logging.connect
 def _keep_logging(**_: Any) -> None:
     """Do nothing. A receiver of this signal makes Celery keep Django's LOGGING."""
+
+
+@worker_init.connect
+def _log_shutdown_as_json(**_: Any) -> None:
+    """Have Celery write what it says about its shutdown as other lines, not past the streams."""
+    if json_streams.is_wanted():
+        worker: Any = import_module("celery.apps.worker")
+        worker.safe_say = _say
+
+
+def _say(message: object, stream: Any = None) -> None:
+    sys.stderr.write(f"{message}\n")
 
 
 @worker_init.connect

@@ -10,12 +10,15 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
+from config import json_streams
 from config.parent_death import exit_with_parent
 from config.server import handover
 
 if TYPE_CHECKING:
     from gunicorn.arbiter import Arbiter
     from gunicorn.workers.base import Worker
+
+json_streams.install()
 
 wsgi_app = "config.wsgi:application"
 worker_class = "config.server.webworker.WebWorker"

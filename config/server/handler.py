@@ -1,8 +1,11 @@
-"""Django's WSGI handler, made tolerant of malformed content types."""
+"""Django's WSGI handler, made tolerant of malformed content types, and made to count requests."""
 
+import time
 from typing import Any
 
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 
 
 class LenientRequest(WSGIRequest):
@@ -19,3 +22,21 @@ class LenientRequest(WSGIRequest):
 
 class LenientHandler(WSGIHandler):
     request_class = LenientRequest
+
+
+class WebHandler(LenientHandler):
+    """Notes each request that it answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Models can be imported only now.
+        from config.server import observing
+
+        self._observing = observing
+
+    def get_response(self, request: HttpRequest) -> HttpResponseBase:
+        started = time.perf_counter()
+        span = self._observing.begin(request)
+        response = super().get_response(request)
+        self._observing.observe(request, response, time.perf_counter() - started, span)
+        return response

@@ -7,7 +7,7 @@ from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
 from engagement.models.invites import Invite
-from engagement.models.limits import ProductLimits, ProductUsage
+from engagement.models.limits import ProductLimits, ProductUsage, TraitName
 from engagement.models.logins import (
     ExternalIdentity,
     LoginAttempts,
@@ -20,6 +20,7 @@ from engagement.models.logins import (
 from engagement.models.operation_counters import OperationCounter
 from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
+from engagement.models.request_counts import RequestCount
 from engagement.models.saved_views import SavedView
 from engagement.models.scores import (
     AccountEngagement,
@@ -40,6 +41,7 @@ from engagement.models.subjects import (
     ReattributionRequest,
     User,
 )
+from engagement.models.traces import SubjectTrace
 from engagement.models.trail import TrailEntry
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "ProductUsage",
     "ReattributionRequest",
     "RecoveryCode",
+    "RequestCount",
     "RescoreRequest",
     "RoleGrant",
     "SavedView",
@@ -82,7 +85,9 @@ __all__ = [
     "Segment",
     "StoredOrder",
     "SubjectChange",
+    "SubjectTrace",
     "TrailEntry",
+    "TraitName",
     "TurnedDay",
     "User",
     "UserEngagement",

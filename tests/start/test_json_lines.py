@@ -9,12 +9,19 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import pytest
 from django.conf import settings
 
 from config.json_lines import add_process_name
+from config.json_streams import JsonStream
 from config.local.supervisor import Console
-from tests.start.running import bad_request, clean_environment, fetch, free_port, until
+from tests.start.running import (
+    PATIENCE,
+    bad_request,
+    clean_environment,
+    fetch,
+    free_port,
+    until,
+)
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -46,7 +53,60 @@ def test_lines_of_up_become_objects() -> None:
     ]
 
 
-@pytest.mark.slow
+def test_lines_of_a_process_become_objects_without_credentials() -> None:
+    read, write = os.pipe()
+    with os.fdopen(read) as written:
+        stream = JsonStream(write)
+        for text in ("Applying", " it... ", "OK\n\n", "10%\r20%\n", "error: no\n", "edk_1"):
+            stream.write(text)
+        stream.write("2345678901234567 is a key\n")
+        stream.write(json.dumps({"time": "t", "message": "m"}) + "\n")
+        os.close(write)
+        lines = [json.loads(line) for line in written]
+    assert [(line.get("level"), line["message"]) for line in lines] == [
+        ("info", "Applying it... OK"),
+        ("info", "20%"),
+        ("error", "error: no"),
+        ("info", "edk_12345… is a key"),
+        (None, "m"),
+    ]
+
+
+STARTS: dict[str, list[str]] = {
+    "a command": ["manage.py", "migrate"],
+    "a worker": ["-m", "celery", "-A", "config", "worker"],
+    "a web server": ["-m", "gunicorn", "--config", "python:config.server.gunicorn"],
+    "an error of ours": ["-c", "from config.json_streams import install; install(); 1 / 0"],
+}
+
+
+def test_every_line_of_a_failing_start_is_an_object(tmp_path: Path) -> None:
+    """Before the settings can be read, and whoever complains: Django, Celery, gunicorn, Python."""
+    variables = {"EDS_LOG_FORMAT": "json", "EDS_WEB_WORKERS": "many"}
+    starts = {
+        name: subprocess.Popen(
+            [sys.executable, *command],
+            cwd=settings.BASE_DIR,
+            env=clean_environment(tmp_path, **variables),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for name, command in STARTS.items()
+    }
+    for name, process in starts.items():
+        output, _ = process.communicate(timeout=PATIENCE)
+        assert process.returncode, name
+        lines = [json.loads(line) for line in output.splitlines()]
+        assert all({"time", "level", "message"} <= line.keys() for line in lines), name
+        expected = "EDS_WEB_WORKERS must be a whole number, not 'many'"
+        if name == "an error of ours":
+            (line,) = lines
+            assert "ZeroDivisionError" in line["traceback"] and line["level"] == "error"
+        else:
+            assert any(expected in line["message"] for line in lines), name
+
+
 def test_every_line_of_a_web_server_of_its_own_is_an_object(tmp_path: Path) -> None:
     port = free_port()
     variables: dict[str, Any] = {

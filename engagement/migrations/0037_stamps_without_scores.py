@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0034_product_limits'),
+        ('engagement', '0036_trait_names'),
     ]
 
     operations = [
