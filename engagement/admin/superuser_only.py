@@ -79,7 +79,7 @@ class PasswordState(ReadOnlyPasswordHashWidget):
         return context
 
 
-class LoginForm(UserChangeForm):  # type: ignore[type-arg]
+class LoginChangeForm(UserChangeForm):  # type: ignore[type-arg]
     password = ReadOnlyPasswordHashField(label="Password", widget=PasswordState)
 
     class Meta(UserChangeForm.Meta):
@@ -101,7 +101,7 @@ class LoginAdmin(RenamedOptions, SuperusersOnly, TrailingAdmin, BoundedLookups, 
 
     names = ("login", "logins")
     actions = None
-    form = LoginForm
+    form = LoginChangeForm
     change_form_template = "admin/engagement/login.html"
     list_display = (
         *("username", "email", "first_name", "last_name", "is_superuser"),
