@@ -20,6 +20,7 @@ class ServiceAdminSite(AdminSite):
     """Django's admin, whose side bar takes the place of the lists of apps and models."""
 
     index_template = "config/home.html"
+    empty_value_display = "–"
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         context = super().each_context(request)

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, execute_from_command_line
-from django.core.management.base import SystemCheckError
+from django.core.management.base import BaseCommand, SystemCheckError
 from django.db import OperationalError, ProgrammingError
 
 from config import json_streams
@@ -18,9 +18,9 @@ from config.management.commands.version import Command as Version
 # These work without a database, or bring their own (`up` supervises one).
 WITHOUT_DATABASE = {None, "help", "version", "--help", "--version", "-h", "up", "check"}
 WITHOUT_DATABASE |= {"collectstatic", "startapp", "diffsettings"}
-WITHOUT_DATABASE |= {"marketplace_simulator"}
+WITHOUT_DATABASE |= {"marketplace_simulator", "restore"}
 # In production the settings need what two of them generate. Django would print its own version.
-WITHOUT_SETTINGS = {
+WITHOUT_SETTINGS: dict[str, type[BaseCommand]] = {
     "doctor": Doctor,
     "generate_key": GenerateKey,
     "generate_secrets": GenerateSecrets,

@@ -1,4 +1,5 @@
-"""All settings of the service. Only this module reads the environment.
+"""All settings of the service. Only this module reads the environment, and
+``config.json_streams`` the format of lines.
 
 The documentation has a table of the variables, and a test compares the two.
 """
@@ -13,6 +14,7 @@ from kombu import Queue
 
 from config import broker, environment, keepalive, sign_in, static_files
 from config.local.postgres import EmbeddedPostgres
+from config.server import memory
 from config.version import VERSION
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -97,6 +99,8 @@ CSRF_TRUSTED_ORIGINS = environment.comma_separated("EDS_TRUSTED_ORIGINS")
 # Processes that accept data, and by default as many for everything else.
 WEB_WORKERS = environment.integer("EDS_WEB_WORKERS", os.cpu_count() or 1, minimum=1)
 PAGE_WORKERS = environment.integer("EDS_PAGE_WORKERS", WEB_WORKERS, minimum=1)
+# MiB that a web or worker process may take. It is replaced before it does.
+WORKER_MEMORY_MB = environment.integer("EDS_WORKER_MEMORY_MB", 300, minimum=200)
 
 # HTTPS ends at a proxy that sets X-Forwarded-Proto.
 HTTPS = environment.flag("EDS_HTTPS")
@@ -324,7 +328,7 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 # ends after some seconds or a piece of work, so only one that hangs takes that long.
 CELERY_TASK_TIME_LIMIT = 30 * 60
 # KiB. A process that used more is replaced after its task, because Python keeps its memory.
-CELERY_WORKER_MAX_MEMORY_PER_CHILD = 300 * 1024
+CELERY_WORKER_MAX_MEMORY_PER_CHILD = int(memory.REPLACED_AT * WORKER_MEMORY_MB * 1024)
 # A worker reserves no more wake-ups than it can process.
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 # Without this Celery would close the database connection around every task.
@@ -410,6 +414,13 @@ EXPORT_FOLDER = environment.file_path("EDS_EXPORT_FOLDER")
 # Days for which the runs of an export are listed. Files are never deleted.
 EXPORT_RUN_RETENTION_DAYS = environment.integer("EDS_EXPORT_RUN_RETENTION_DAYS", 90, minimum=1)
 
+# --- Backups ----------------------------------------------------------------------------------
+
+# The folder of base backups of the embedded PostgreSQL, and of its WAL; none if it is empty.
+BACKUP_FOLDER = environment.text("EDS_BACKUP_FOLDER")
+# How many base backups are kept.
+BACKUP_KEEP = environment.integer("EDS_BACKUP_KEEP", 7, minimum=1)
+
 # --- The marketplace --------------------------------------------------------------------------
 
 MARKETPLACE_API_URL = environment.marketplace_url(
@@ -425,6 +436,10 @@ MARKETPLACE_CA_BUNDLE = environment.file_path("REQUESTS_CA_BUNDLE") or environme
 # --- Logs -------------------------------------------------------------------------------------
 
 LOG_FORMAT = environment.choice("EDS_LOG_FORMAT", "text", ("text", "json"))
+# A line for each request, and for each step of a traced message.
+ACCESS_LOG = environment.flag("EDS_ACCESS_LOG")
+# Where spans are sent. The libraries of OpenTelemetry read their other variables themselves.
+OTLP_ENDPOINT = environment.text("OTEL_EXPORTER_OTLP_ENDPOINT")
 # Log Python's warnings as JSON, too.
 logging.captureWarnings(LOG_FORMAT == "json")
 LOGGING: dict[str, Any] = {

@@ -99,6 +99,7 @@ def service(tmp_path: Path) -> Iterator[dict[str, str]]:
         cursor.execute(f"DROP DATABASE IF EXISTS {RESTORED} WITH (FORCE)")
 
 
+@pytest.mark.slow
 def test_people_senders_and_readers_go_on_after_a_restore(
     acme: Product, acme_key: str, acme_token: str, service: dict[str, str], tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ from django.test import Client
 
 from config import main
 from config.version import VERSION
+from proofs import upgrade
 
 HEADING = re.compile(r"^## (?:(\d+)\.(\d+)\.(\d+) \(\d{4}-\d\d-\d\d\)|Unreleased)$", re.MULTILINE)
 
@@ -22,6 +23,9 @@ def test_the_package_and_the_changelog_have_the_number_of_the_code() -> None:
     # What is not released yet becomes the release with our number.
     assert own > releases[0] if headings[0].group() == "## Unreleased" else own == releases[0]
     assert releases == sorted(releases, reverse=True)
+    # Those before this one are upgraded by a proof.
+    proved = [tuple(map(int, number.split("."))) for number in upgrade.RELEASES]
+    assert proved == sorted(release for release in releases if release != own)
 
 
 @pytest.mark.parametrize("argument", ["version", "--version"])

@@ -6,6 +6,7 @@ from typing import LiteralString
 from django.conf import settings
 from django.db import transaction
 
+from engagement import traces
 from engagement.database import clocks, sql
 from engagement.database.partitions import maintain_partitions
 from engagement.limits import limits
@@ -57,6 +58,7 @@ def maintain(now: datetime) -> None:
     limits.count_usage(now)
     sessions.delete_expired(now)
     invites.delete_expired(now)
+    traces.delete_expired(now)
     if _claim_today("thin links", today):
         thin_memberships(now)
 

@@ -11,6 +11,7 @@ from django.db.models import Q
 
 from engagement.database import locks, sql
 from engagement.models import DailyBenchmark, ScoreSet
+from engagement.rescoring import stamping
 from engagement.scores import audiences, event_names, past_benchmarks, rescore_queue
 from engagement.scores.raw import USERS_SEEN_WITHIN_DAYS
 
@@ -65,6 +66,7 @@ def _roll_over_set(score_set: ScoreSet, today: date) -> None:
     audiences.enqueue_changed_members(score_set, today)
     rescore_queue.enqueue([rescore_queue.rescore_days_since(score_set.product_id, earlier)])
     DailyBenchmark.objects.filter(score_set=score_set, day__gt=today).delete()
+    stamping.note_turned_day(score_set, score_set.scored_day, today)
     score_set.scored_day = today
     score_set.benchmarks_stale = True
     score_set.save(update_fields=["scored_day", "benchmarks_stale"])

@@ -46,6 +46,10 @@ follow(
 
 @admin.register(ScheduledExport)
 class ScheduledExportAdmin(OutboundFormAdmin):
+    empty_text = (
+        "There are no scheduled exports yet. One writes accounts, users, and "
+        "scores to files, every day or every week."
+    )
     credential_fields = SECRETS
     form = ScheduledExportForm
     list_display = ["name", "tables_label", "schedule_label", "store_label", "state_label"]

@@ -51,6 +51,7 @@ def test_an_address_of_reports_cannot_change_the_policy(
         environment.report_url("EDS_CSP_REPORT_URI")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preload", "told"), [("", "False"), ("true", "True")])
 def test_a_host_goes_on_the_browsers_list_only_if_an_operator_says_so(
     preload: str, told: str
@@ -89,6 +90,7 @@ def test_cookies_are_for_our_pages_alone() -> None:
     assert settings.SESSION_COOKIE_AGE == 12 * 3600
 
 
+@pytest.mark.slow
 def test_behind_https_cookies_are_bound_to_the_host() -> None:
     show = (
         "from django.conf import settings as s; print(s.SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME, "

@@ -307,6 +307,7 @@ def planted_secrets(rows: Rows, root: Client) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_superusers_may_open_every_page_and_no_cache_keeps_it(rows: Rows, root: Client) -> None:
     opened = 0
     planted = planted_secrets(rows, root)
@@ -342,6 +343,7 @@ def test_a_token_or_a_key_opens_no_page(rows: Rows) -> None:
                 assert client.get(address.url).status_code in (302, 405), address
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unrendered_posts")
 def test_each_role_may_do_what_it_is_for(rows: Rows, root: Client) -> None:
     @cache
@@ -371,6 +373,7 @@ def test_a_member_of_another_product_meets_nothing_of_this_one(
                 assert code in REFUSED | ({405} if method == "get" else set()), address
 
 
+@pytest.mark.slow
 def test_nothing_of_this_product_is_taken_from_a_member_of_another_one_as_a_filter(
     rows: Rows, globex: Product
 ) -> None:
@@ -422,6 +425,7 @@ def test_the_matrix_has_the_pages_that_the_admin_is_known_for() -> None:
     }
 
 
+@pytest.mark.slow
 def test_staff_without_a_product_may_open_the_overview_and_their_password(
     rows: Rows, root: Client
 ) -> None:

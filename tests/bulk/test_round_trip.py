@@ -53,7 +53,7 @@ from tests.engagement.test_order_does_not_matter import scores
 from tests.pipeline.waiting import at_once
 
 # An export takes a snapshot of its own.
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 def exported(product: Product) -> list[dict[str, Any]]:

@@ -24,8 +24,6 @@ SETTINGS = {
     "EDS_WEB_WORKERS": "1",
 }
 
-pytestmark = pytest.mark.slow
-
 
 class Web:
     """``manage.py serve`` on a port, asked over raw sockets."""
