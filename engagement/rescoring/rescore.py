@@ -1,7 +1,7 @@
 """Keeps scores up to date: works through the rescore queue, and builds requested score sets."""
 
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -36,9 +36,9 @@ PAUSE_SECONDS = 1.0
 # Machines whose clocks differ by less do not take each other's new day back.
 CLOCK_TOLERANCE = timedelta(hours=1)
 
-# The product that had the last turn, and when several had one.
+# The product that had the last turn, and when each had its last one.
 _last_product = 0
-_shared_at = float("-inf")
+_turns_at: dict[int, float] = {}
 
 
 def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -> int:
@@ -78,17 +78,13 @@ def _work_in_turns(
     requests gets more turns, but delays the others by one turn only, also those whose requests
     arrive meanwhile.
     """
-    global _last_product, _shared_at
+    global _last_product
     scored = 0
     waiting, seen = _next_products(set()), set[int]()
     finished: dict[int, float] = {}
     while waiting:
         seen |= set(waiting)
-        now = time.monotonic()
-        if len(seen) > 1:
-            _shared_at = now
-        is_shared = now < _shared_at + SHARED_SECONDS
-        limit = REQUESTS_PER_TURN if is_shared else REQUESTS_PER_TRANSACTION
+        limit = REQUESTS_PER_TURN if _is_shared(waiting) else REQUESTS_PER_TRANSACTION
         for product_id in waiting:
             if out_of_time():
                 return scored
@@ -97,6 +93,7 @@ def _work_in_turns(
             count, has_more, touched = _take_turn(product_id, today, limit, out_of_time)
             traces.report_scored(product_id, touched.users, touched.accounts, started, clock())
             _last_product = product_id
+            _turns_at[product_id] = time.monotonic()
             scored += count
             if has_more:
                 finished.pop(product_id, None)
@@ -104,6 +101,15 @@ def _work_in_turns(
                 finished[product_id] = time.monotonic()
         waiting = _next_products(_resting(finished, seen))
     return scored
+
+
+def _is_shared(waiting: Collection[int]) -> bool:
+    """Whether several products wait, or had a turn a short time ago: the next message of a quiet
+    one must not wait for a large transaction of another."""
+    before = time.monotonic() - SHARED_SECONDS
+    for product_id in [product_id for product_id, at in _turns_at.items() if at < before]:
+        del _turns_at[product_id]
+    return len(_turns_at.keys() | set(waiting)) > 1
 
 
 def _resting(finished: Mapping[int, float], seen: Set[int]) -> set[int]:

@@ -17,7 +17,7 @@ Turns = list[tuple[str, int]]
 @pytest.fixture(autouse=True)
 def first_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rescore, "_last_product", 0)
-    monkeypatch.setattr(rescore, "_shared_at", float("-inf"))
+    monkeypatch.setattr(rescore, "_turns_at", {})
 
 
 @pytest.fixture
@@ -126,8 +126,13 @@ def test_a_finished_product_gets_further_turns_beside_an_unfinished_one(
     # When all are finished, the call ends, whatever has arrived.
     turns.clear()
     tell(acme, track("user 1"))
-    rescore.rescore(NOON, out_of_time=lambda: bool(turns and tell(acme, track("user 1"))))
-    assert names(turns) == ["Acme"]
+
+    def always_more() -> bool:
+        tell(acme, track("user 1"))
+        return False
+
+    rescore.rescore(NOON, out_of_time=always_more)
+    assert turns == [("Acme", 4)]
 
 
 def test_sets_are_built_in_turns(
