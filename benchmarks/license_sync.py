@@ -9,7 +9,8 @@ from typing import Any, LiteralString
 
 from harness.command import run_command
 from harness.database import number
-from harness.processes import HOST, free_port, listens, until
+from harness.ports import free_port
+from harness.processes import HOST, listens, until
 from harness.report import Report, Result, Table, progress
 from harness.service import Service, temporary_service
 

@@ -5,7 +5,6 @@ and comes back.
 
 import argparse
 import os
-import random
 import threading
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ from config.local.postgres import DATABASE, SUPERUSER
 from harness import accounting
 from harness.command import run_command
 from harness.http import Client, bearer, status_of
+from harness.networks import Loopback
 from harness.posting import Posted, posting
 from harness.processes import until
 from harness.report import Report, Result, Table, progress, shown
@@ -28,6 +28,7 @@ from harness.service import Service, any_address, database_url, temporary_servic
 from harness.standby import Standby
 from harness.threads import working
 
+SERVERS = ("primary", "replica")
 READERS = 4
 LOOK_EVERY = 0.02
 # Lists, and one account with everything about it.
@@ -42,10 +43,10 @@ _RANKED: LiteralString = """
 class Sides:
     """The primary, its replica, and a web server for each that reads from it."""
 
-    def __init__(self, service: Service, standby: Standby, network: str) -> None:
+    def __init__(self, service: Service, standby: Standby, network: Loopback) -> None:
         self.service, self.standby = service, standby
         self.primary = service.connect()
-        primary, replica = (database_url(f"{network}.{place}") for place in (2, 3))
+        primary, replica = (database_url(network.address(name)) for name in SERVERS)
         reading = {"DATABASE_URL": f"{primary}?application_name=reading"}
         service.separate_roles()
         # Requests are counted, and never too many.
@@ -102,9 +103,10 @@ class Sides:
 
 
 def measure(options: argparse.Namespace) -> Report:
-    network = f"127.0.{random.randrange(1, 255)}"
-    with temporary_service({"listen_addresses": f"{network}.2"}) as service:
-        follows = {"listen_addresses": f"{network}.3", "hot_standby_feedback": "on"}
+    network = Loopback(SERVERS)
+    primary, replica = (network.address(name) for name in SERVERS)
+    with temporary_service({"listen_addresses": primary}) as service:
+        follows = {"listen_addresses": replica, "hot_standby_feedback": "on"}
         standby = Standby(service.postgres, service.folder / "replica", follows)
         progress("Copying the primary with pg_basebackup.")
         standby.copy()

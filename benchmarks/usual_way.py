@@ -18,7 +18,8 @@ from benchmarks.load import Round, Target
 from config.local.postgres import ROLE
 from harness.command import run_command
 from harness.database import number
-from harness.processes import HOST, free_port, listens, program, until
+from harness.ports import free_port
+from harness.processes import HOST, listens, program, until
 from harness.report import Report, Result, progress
 from harness.service import WORKERS, Service, celery, temporary_service
 

@@ -4,11 +4,13 @@ The licenses of one product come from a simulated marketplace that runs beside t
 Everything here is safe to repeat on each start.
 """
 
+import random
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import IO
@@ -22,7 +24,7 @@ from engagement.core.progress import ProgressReporter
 from engagement.demo import loading, vocabulary
 from engagement.demo.population import Size
 from engagement.demo.vocabulary import Company
-from engagement.models import Product, Segment, User
+from engagement.models import Product, SavedView, Segment, User
 from ingestion.demo import fill_last_24h
 from ingestion.models import IngestionKey
 from marketplace import connecting
@@ -49,6 +51,7 @@ OTHER_PRODUCTS = {
 }
 USER_COUNT = CONNECTED_SIZE.users + sum(size.users for _, size in OTHER_PRODUCTS.values())
 TOKEN_LIFE = timedelta(days=20)
+PORTS = range(20_000, 32_000)
 # Seconds within which the simulated marketplace must listen.
 START_TIMEOUT = 30.0
 
@@ -57,9 +60,7 @@ class DemoMarketplace:
     """The address of the demo's marketplace, and the command that runs it."""
 
     def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind((LOOPBACK, 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = _free_port()
 
     @property
     def url(self) -> str:
@@ -82,6 +83,18 @@ class DemoMarketplace:
         raise CommandError(
             "the demo's marketplace does not start; start the service without --demo."
         )
+
+
+def _free_port() -> int:
+    """A port that nothing uses, below those that the system hands out.
+
+    The marketplace listens only later, and a connection could be made from such a port meanwhile.
+    """
+    for port in random.sample(PORTS, 100):
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind((LOOPBACK, port))
+            return port
+    raise CommandError("the demo finds no free port; start the service without --demo.")
 
 
 def require_no_real_connections() -> None:
@@ -161,6 +174,7 @@ def _fill(products: list[Product], now: datetime) -> Iterator[int]:
     for product in products:
         loading.add_workspaces(product)
     _add_license_segments(connected)
+    _add_views(products)
     IngestionKey.create(connected, "web")
     yield from loading.populate(connected, vocabulary.BOARDS, CONNECTED_SIZE, now, company=_site)
     for seed, product in enumerate(others):
@@ -190,6 +204,23 @@ def _add_license_segments(product: Product) -> None:
         )
         for workspace in product.workspaces.all()
     )
+
+
+def _add_views(products: list[Product]) -> None:
+    """Share views of the list of accounts in the first workspace of each product."""
+    for product in products:
+        views = {"Falling": ({}, "change")}
+        if product == products[0]:
+            views["Renewals at risk"] = ({"insight": "renewal_at_risk"}, "renewal")
+        for name, (filters, order) in views.items():
+            SavedView.objects.create(
+                product=product,
+                workspace=product.workspaces.earliest("id"),
+                scope=Segment.Scope.ACCOUNT,
+                name=name,
+                filters=filters,
+                sort=order,
+            )
 
 
 def _site(number: int) -> Company:

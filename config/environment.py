@@ -1,7 +1,7 @@
 """Reads settings from environment variables, with errors that say what is wrong and what to do.
 
 Only ``config.settings`` uses it. Nothing else in the service reads the environment, except
-``config.json_streams``: the format of lines must be known before the settings are read.
+``config.json_streams``, which works before there are settings.
 """
 
 import json
@@ -25,7 +25,16 @@ from kombu.transport import TRANSPORT_ALIASES
 
 
 def text(name: str, default: str = "") -> str:
-    return os.environ.get(name, "").strip() or default
+    """Return the variable's value, or the text of the file that ``NAME_FILE`` names."""
+    return os.environ.get(name, "").strip() or _file_text(f"{name}_FILE") or default
+
+
+def _file_text(name: str) -> str:
+    path = os.environ.get(name, "").strip()
+    try:
+        return Path(path).read_text().strip() if path else ""
+    except (OSError, ValueError):
+        raise ImproperlyConfigured(f"{name} names a file that cannot be read: {path}.") from None
 
 
 def required_text(name: str, why: str) -> str:

@@ -60,7 +60,8 @@ def readyz(request: HttpRequest) -> JsonResponse:
     """Answer 200 if requests can be served, or else 503 with what is wrong."""
     checks = _checks(timezone.now())
     is_ready = all(result == "ok" for result in checks.values())
-    return JsonResponse({"ready": is_ready, "checks": checks}, status=200 if is_ready else 503)
+    answer = {"ready": is_ready, "version": VERSION, "checks": checks}
+    return JsonResponse(answer, status=200 if is_ready else 503)
 
 
 def _checks(now: datetime) -> dict[str, str]:
@@ -69,7 +70,7 @@ def _checks(now: datetime) -> dict[str, str]:
     except Error:
         return {"database": "The database cannot be reached."}
     try:
-        checks = {"database": _database(), "migrations": _migrations()} | _roles(now)
+        checks = {"database": _database(), "migrations": _migrations()} | check_roles(now)
     except Error as error:
         return {"database": f"The database does not answer ({type(error).__name__})."}
     return checks | ({"replica": _replica()} if replica.is_configured() else {})
@@ -111,7 +112,7 @@ def _is_migrated(alias: str) -> bool:
     return alias in _migrated
 
 
-def _roles(now: datetime) -> dict[str, str]:
+def check_roles(now: datetime) -> dict[str, str]:
     """Check by their operation counters whether the other roles work, on any machine."""
     counters = telemetry.get_counters(
         ingestion.DRAIN_COUNTER, engagement.RESCORE, keepalive.BEAT_COUNTER

@@ -6,19 +6,31 @@ from contextlib import AbstractContextManager, nullcontext
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, execute_from_command_line
-from django.core.management.base import SystemCheckError
+from django.core.management.base import BaseCommand, SystemCheckError
 from django.db import OperationalError, ProgrammingError
 
 from config import json_streams
+from config.management.commands.doctor import Command as Doctor
 from config.management.commands.generate_key import Command as GenerateKey
+from config.management.commands.generate_secrets import Command as GenerateSecrets
+from config.management.commands.version import Command as Version
 
 # These work without a database, or bring their own (`up` supervises one).
 WITHOUT_DATABASE = {None, "help", "version", "--help", "--version", "-h", "up", "check"}
 WITHOUT_DATABASE |= {"collectstatic", "startapp", "diffsettings"}
-WITHOUT_DATABASE |= {"marketplace_simulator"}
+WITHOUT_DATABASE |= {"marketplace_simulator", "restore"}
+# In production the settings need what two of them generate. Django would print its own version.
+WITHOUT_SETTINGS: dict[str, type[BaseCommand]] = {
+    "doctor": Doctor,
+    "generate_key": GenerateKey,
+    "generate_secrets": GenerateSecrets,
+    "version": Version,
+    "--version": Version,
+}
 # Their output is a result, or they write lines of their own (`up`).
 WITH_OWN_OUTPUT = {None, "help", "version", "--help", "--version", "-h", "up", "diffsettings"}
-WITH_OWN_OUTPUT |= {"create_product", "export_product", "generate_key", "dumpdata", "shell"}
+WITH_OWN_OUTPUT |= {"create_product", "export_product", "generate_key", "generate_secrets"}
+WITH_OWN_OUTPUT |= {"doctor", "dumpdata", "shell"}
 WITH_OWN_OUTPUT |= {"showmigrations", "sqlmigrate", "inspectdb", "dbshell"}
 # Django answers these itself, and they take no options.
 WITHOUT_OPTIONS = {"help", "version"}
@@ -29,11 +41,12 @@ def run_command(arguments: list[str]) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     command = arguments[1] if len(arguments) > 1 else None
     json_streams.install(with_output=command not in WITH_OWN_OUTPUT)
-    if command == "generate_key":
-        # It must work before there are settings: in production they need its key.
-        GenerateKey().run_from_argv(arguments)
-        return
     try:
+        if command in WITHOUT_SETTINGS:
+            # Without --traceback Django prints a CommandError itself, behind the name of the class.
+            own_arguments = [arguments[0], command, "--traceback", *arguments[2:]]
+            WITHOUT_SETTINGS[command]().run_from_argv(own_arguments)
+            return
         with _database(command):
             _execute(arguments)
     except SystemCheckError as error:

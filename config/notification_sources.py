@@ -11,12 +11,13 @@ from engagement.database import sql
 from engagement.models import Product
 from ingestion.log import last_24h
 from ingestion.log.hours import RECORDED, start_of_hour
-from ingestion.models import HourCount, QuarantinedMessage, RefusedCount
+from ingestion.models import HourCount, IngestionKey, QuarantinedMessage, RefusedCount
 from marketplace.health import has_failed_last
 from marketplace.models import Connection
 from notifications.triggers import Trigger
 from notifications.watching.conditions import ConditionUnknown, register_source
 from notifications.watching.payloads import Condition
+from readapi.models import ApiToken
 
 # Rates of fewer messages than this say nothing.
 MIN_MESSAGES = 20
@@ -28,6 +29,7 @@ def register_sources() -> None:
     for trigger, source in (
         (Trigger.CONNECTION_NEEDS_AUTHENTICATION, _needs_authentication),
         (Trigger.TOKEN_EXPIRING, _token_expiring),
+        (Trigger.CREDENTIAL_EXPIRING, _credentials_expiring),
         (Trigger.SYNC_FAILED, _sync_failed),
         (Trigger.QUARANTINE, _quarantine),
         (Trigger.DROPS_RATE, _drops_rate),
@@ -75,6 +77,34 @@ def _sync_failed(product: Product, _: float, now: datetime) -> Condition | None:
         return None
     text = f"The last license sync failed. {connection.last_error}"
     return Condition(text, _connection_path(connection), {"error": connection.last_error})
+
+
+# --- Keys and tokens --------------------------------------------------------------------------
+
+
+def _credentials_expiring(product: Product, days: float, now: datetime) -> list[Condition]:
+    """A condition for each, so that one that nobody extends does not hide the next."""
+    until = now + timedelta(days=days)
+    return [
+        _expiring(credential, kind)
+        for model, kind in ((IngestionKey, "ingestion key"), (ApiToken, "read token"))
+        for credential in model.objects.filter(
+            product=product, revoked_at=None, expires_at__gt=now, expires_at__lte=until
+        ).defer("secret")
+    ]
+
+
+def _expiring(credential: IngestionKey | ApiToken, kind: str) -> Condition:
+    assert credential.expires_at is not None
+    on = credential.expires_at.date().isoformat()
+    name = f"admin:{credential._meta.app_label}_{credential._meta.model_name}_change"
+    return Condition(
+        f"The {kind} {credential} expires on {on}.",
+        reverse(name, args=[credential.pk]),
+        {"kind": kind, "name": credential.name, "expires_on": on},
+        # Keys and tokens are numbered apart. All of them have a digest.
+        subject_id=int.from_bytes(bytes(credential.digest)[:7], "big"),
+    )
 
 
 # --- Ingestion --------------------------------------------------------------------------------

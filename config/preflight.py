@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import Error, OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
+from config import snapshot
 from config.celery import queue_schema
 from engagement.core import encryption
 
@@ -123,7 +125,8 @@ def has_pending_migrations() -> bool:
 def migrate() -> bool:
     """Apply pending migrations. Return whether there were any."""
     is_outdated = has_pending_migrations()
-    if is_outdated:
+    is_new = settings.EMBEDDED_POSTGRES is not None and is_outdated and snapshot.load()
+    if is_outdated and not (is_new and not has_pending_migrations()):
         call_command("migrate", verbosity=0, interactive=False)
     queue_schema.install()
     return is_outdated

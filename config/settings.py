@@ -14,9 +14,14 @@ from kombu import Queue
 
 from config import broker, environment, keepalive, sign_in, static_files
 from config.local.postgres import EmbeddedPostgres
+from config.server import memory
+from config.version import VERSION
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(environment.text("EDS_DATA_DIR", str(BASE_DIR / ".data"))).expanduser().resolve()
+
+# How requests to other servers name us.
+USER_AGENT = f"engagement-data-service/{VERSION}"
 
 # --- The database -----------------------------------------------------------------------------
 
@@ -94,13 +99,19 @@ CSRF_TRUSTED_ORIGINS = environment.comma_separated("EDS_TRUSTED_ORIGINS")
 # Processes that accept data, and by default as many for everything else.
 WEB_WORKERS = environment.integer("EDS_WEB_WORKERS", os.cpu_count() or 1, minimum=1)
 PAGE_WORKERS = environment.integer("EDS_PAGE_WORKERS", WEB_WORKERS, minimum=1)
+# MiB that a web or worker process may take. It is replaced before it does.
+WORKER_MEMORY_MB = environment.integer("EDS_WORKER_MEMORY_MB", 300, minimum=200)
 
 # HTTPS ends at a proxy that sets X-Forwarded-Proto.
 HTTPS = environment.flag("EDS_HTTPS")
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_SSL_REDIRECT = HTTPS
 # Load balancers and monitors reach each machine directly.
-SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
+SECURE_REDIRECT_EXEMPT = [
+    *("^healthz$", "^readyz$", "^metrics$"),
+    # A program that follows a redirect has sent its key in the clear before, and goes on doing so.
+    *(r"^v\d+/", "^segment", "^beacon/", "^sourceConfig", "^analytics", "^mcp$"),
+]
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 # Browsers take months to remove a host from their preload list, so an operator decides.
@@ -117,6 +128,7 @@ CSRF_COOKIE_HTTPONLY = True
 # Browsers accept cookies with this prefix only from this host, and only over HTTPS.
 SESSION_COOKIE_NAME = "__Host-eds-session" if HTTPS else "eds-session"
 CSRF_COOKIE_NAME = "__Host-eds-csrf" if HTTPS else "csrftoken"
+MESSAGE_STORAGE = "config.message_storage.MessageStorage"
 X_FRAME_OPTIONS = "DENY"
 
 # --- Signing in -------------------------------------------------------------------------------
@@ -144,6 +156,8 @@ BREAK_GLASS_LOGIN = environment.text("EDS_BREAK_GLASS_LOGIN")
 # 0 for none.
 SESSION_IDLE_MINUTES = environment.integer("EDS_SESSION_IDLE_MINUTES", 0)
 sign_in.check_ways_in(LOCAL_PASSWORDS, BREAK_GLASS_LOGIN, OIDC or PROXY_SIGN_ON)
+# How far the clock of a person's phone may be off, or how long after its end a code still counts.
+CODE_TOLERANCE_SECONDS = environment.integer("EDS_CODE_TOLERANCE_SECONDS", 30)
 SECOND_FACTOR = environment.choice("EDS_SECOND_FACTOR", "optional", ("optional", "managers", "all"))
 
 ROOT_URLCONF = "config.urls"
@@ -224,7 +238,7 @@ PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.ScryptPasswordHasher",
 ]
 
-AUTH_PASSWORD_VALIDATORS = [
+AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
         "UserAttributeSimilarityValidator",
@@ -233,6 +247,17 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
+AUTH_PASSWORD_VALIDATORS.append({"NAME": "engagement.logins.passwords.ServiceWordsValidator"})
+# Words of the operator that no password may consist of, beside those of products and hosts.
+PASSWORD_WORDS = environment.comma_separated("EDS_PASSWORD_WORDS")
+_leaked_passwords = environment.file_path("EDS_LEAKED_PASSWORDS")
+if _leaked_passwords:
+    AUTH_PASSWORD_VALIDATORS.append(
+        {
+            "NAME": "engagement.logins.passwords.LeakedPasswordValidator",
+            "OPTIONS": {"path": _leaked_passwords},
+        }
+    )
 
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
@@ -303,7 +328,7 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 # ends after some seconds or a piece of work, so only one that hangs takes that long.
 CELERY_TASK_TIME_LIMIT = 30 * 60
 # KiB. A process that used more is replaced after its task, because Python keeps its memory.
-CELERY_WORKER_MAX_MEMORY_PER_CHILD = 300 * 1024
+CELERY_WORKER_MAX_MEMORY_PER_CHILD = int(memory.REPLACED_AT * WORKER_MEMORY_MB * 1024)
 # A worker reserves no more wake-ups than it can process.
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 # Without this Celery would close the database connection around every task.
@@ -347,6 +372,7 @@ INBOX_LIMIT = environment.integer("EDS_INBOX_LIMIT", 1_000_000, minimum=1)
 MAX_MESSAGES_PER_SECOND = environment.integer("EDS_MAX_MESSAGES_PER_SECOND", 50_000, minimum=1)
 MAX_MESSAGES_PER_DAY = environment.integer("EDS_MAX_MESSAGES_PER_DAY", 500_000_000, minimum=1)
 MAX_EVENT_NAMES = environment.integer("EDS_MAX_EVENT_NAMES", 100_000, minimum=1)
+MAX_TRAIT_NAMES = environment.integer("EDS_MAX_TRAIT_NAMES", 10_000, minimum=1)
 MAX_SUBJECTS = environment.integer("EDS_MAX_SUBJECTS", 50_000_000, minimum=1)
 MAX_SEGMENTS = environment.integer("EDS_MAX_SEGMENTS", 1_000, minimum=1)
 EVENT_RETENTION_DAYS = environment.integer("EDS_EVENT_RETENTION_DAYS", 400, minimum=31)
@@ -387,6 +413,13 @@ OUTBOUND_PROXY, OUTBOUND_NO_PROXY = environment.https_proxy()
 EXPORT_FOLDER = environment.file_path("EDS_EXPORT_FOLDER")
 # Days for which the runs of an export are listed. Files are never deleted.
 EXPORT_RUN_RETENTION_DAYS = environment.integer("EDS_EXPORT_RUN_RETENTION_DAYS", 90, minimum=1)
+
+# --- Backups ----------------------------------------------------------------------------------
+
+# The folder of base backups of the embedded PostgreSQL, and of its WAL; none if it is empty.
+BACKUP_FOLDER = environment.text("EDS_BACKUP_FOLDER")
+# How many base backups are kept.
+BACKUP_KEEP = environment.integer("EDS_BACKUP_KEEP", 7, minimum=1)
 
 # --- The marketplace --------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.processes import HOST, SYSTEM_PATH, free_port, listens, program, running, until
+from harness.ports import free_port
+from harness.processes import HOST, SYSTEM_PATH, listens, program, running, until
 
 
 @dataclass(frozen=True)

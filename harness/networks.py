@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
+from harness.ports import free_prefix
 from harness.processes import Failed
 
 CLONE_NEWNET = 0x40000000
@@ -33,7 +34,7 @@ class Loopback:
         return f"{self.prefix}.1"
 
     def _any_prefix(self) -> str:
-        return f"127.0.{random.randrange(1, 255)}"
+        return free_prefix()
 
     def inside(self, name: str) -> AbstractContextManager[None]:
         """What this thread starts in the block runs on the machine."""
@@ -54,7 +55,7 @@ class Namespaces(Loopback):
         self._bridge = f"eds{random.getrandbits(24):06x}"
 
     def _any_prefix(self) -> str:
-        return f"10.{random.randrange(1, 255)}.{random.randrange(1, 255)}"
+        return free_prefix().replace("127.", "10.", 1)
 
     @contextmanager
     def created(self) -> Iterator["Namespaces"]:

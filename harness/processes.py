@@ -80,13 +80,6 @@ def program(name: str, package: str = "") -> str:
     return path
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def listens(host: str, port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)

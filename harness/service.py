@@ -22,7 +22,8 @@ from cryptography.fernet import Fernet
 from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 from config.server import gunicorn
 from harness.http import Address, status_of
-from harness.processes import HOST, PATIENCE, PROJECT, Failed, free_port, running, until
+from harness.ports import free_port
+from harness.processes import HOST, PATIENCE, PROJECT, Failed, running, until
 from harness.report import progress
 
 WORKERS = os.cpu_count() or 1
@@ -192,10 +193,8 @@ def service_in(
         service = Service(folder, postgres, stack, project)
         progress("Starting PostgreSQL.")
         postgres.initialise()
-        with (folder / "postgres.log").open("ab") as log:
-            process = postgres.popen(log.fileno())
+        process = postgres.start_with_log(folder / "postgres.log")
         stack.callback(stop_process, process, signal.SIGINT, timeout=STOP_TIMEOUT)
-        postgres.wait_until_ready(process)
         if not is_migrated:
             service.run("manage.py", "migrate", "--verbosity", "0")
         yield service
@@ -237,7 +236,7 @@ def celery(*arguments: str, app: str = "config") -> list[str]:
 
 
 def any_address() -> Address:
-    """An address on this machine that nobody uses."""
+    """An address on this machine that nothing uses."""
     return Address(HOST, free_port())
 
 

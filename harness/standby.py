@@ -45,9 +45,8 @@ class Standby:
         """Return once it takes connections; it may run already."""
         if self._process is not None:
             return
-        with (self.server.folder.parent / f"{self.server.folder.name}.log").open("ab") as log:
-            self._process = self.server.popen(log.fileno())
-        self.server.wait_until_ready(self._process)
+        folder = self.server.folder
+        self._process = self.server.start_with_log(folder.with_name(f"{folder.name}.log"))
 
     def stop(self) -> None:
         if self._process is not None:

@@ -107,7 +107,7 @@ class DropReason(models.TextChoices):
     ALIAS = "alias", "Alias: its two ids were not joined"
     TOO_MANY_TRAITS = (
         "too_many_traits",
-        "Too many traits: the user or account has no room for more; the rest was recorded",
+        "Too many traits: there is no room for more of them; the rest was recorded",
     )
     INVALID = "unusable", "Invalid message: it could not be understood"
     READ_TOKEN = "read_token", "Read token: the request carried a read token as its ingestion key"

@@ -44,10 +44,10 @@ def delete_expired(now: datetime, out_of_time: OutOfTime = lambda: False) -> Non
     Daily counts stay.
     """
     oldest_id: dict[str, object] = {"before": _oldest_needed_id(now)}
-    if distribution.is_distributed():
-        sql.execute(_DELETE_MESSAGE_IDS_ON_NODES, oldest_id)
-    else:
+    if not distribution.is_distributed():
         _repeat(_DELETE_MESSAGE_IDS, oldest_id, out_of_time)
+    elif not out_of_time():
+        sql.execute(_DELETE_MESSAGE_IDS_ON_NODES, oldest_id)
     dropped_before = now - timedelta(days=settings.DROPPED_RETENTION_DAYS)
     _repeat(_DELETE_DROPPED, {"before": dropped_before}, out_of_time)
     quarantined_before = now - timedelta(days=settings.QUARANTINE_RETENTION_DAYS)

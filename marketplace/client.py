@@ -36,7 +36,6 @@ from marketplace.responses import (
 )
 
 PAGE_SIZE: Final = 50
-USER_AGENT = "engagement-data-service"
 CONNECT_TIMEOUT = 5.0
 # An export of a large vendor, from its first byte to its last, in seconds.
 MAX_EXPORT_DURATION = 600.0
@@ -181,7 +180,7 @@ class MarketplaceClient:
         self._headers = {
             "Authorization": credentials.header(),
             "Accept": "application/json",
-            "User-Agent": USER_AGENT,
+            "User-Agent": settings.USER_AGENT,
         }
         self._retry_policy = retry_policy
         self._deadline_runner = deadlines.DeadlineRunner()

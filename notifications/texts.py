@@ -30,6 +30,8 @@ def describe_subscription(subscription: Subscription) -> str:
             text = "New accounts have a first event"
         case Trigger.TOKEN_EXPIRING:
             text = f"The marketplace token expires within {threshold} days"
+        case Trigger.CREDENTIAL_EXPIRING:
+            text = f"A key or a read token expires within {threshold} days"
         case Trigger.QUARANTINE:
             text = f"Quarantine holds {threshold} or more messages"
         case Trigger.DROPS_RATE:

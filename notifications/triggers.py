@@ -21,6 +21,7 @@ class Trigger(models.TextChoices):
         "Marketplace connection needs new credentials",
     )
     TOKEN_EXPIRING = "token_expiring", "Marketplace token expires soon"
+    CREDENTIAL_EXPIRING = "credential_expiring", "Ingestion key or read token expires soon"
     SYNC_FAILED = "sync_failed", "License sync fails"
     QUARANTINE = "quarantine", "Messages are in quarantine"
     DROPS_RATE = "drops_rate", "Many messages are dropped"
@@ -74,6 +75,9 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
     ),
     Trigger.TOKEN_EXPIRING: TriggerInfo(
         "connection.token_expiring", ("threshold",), "days before the end", 30, (1, 365)
+    ),
+    Trigger.CREDENTIAL_EXPIRING: TriggerInfo(
+        "credential.expiring", ("threshold",), "days before the end", 30, (1, 365)
     ),
     Trigger.SYNC_FAILED: TriggerInfo("connection.sync_failed", ends=True),
     Trigger.QUARANTINE: TriggerInfo(

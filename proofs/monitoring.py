@@ -16,8 +16,9 @@ import yaml
 
 from harness.command import run_command
 from harness.http import Address, status_of
+from harness.ports import free_port
 from harness.posting import Posted, posting
-from harness.processes import HOST, PROJECT, Failed, free_port, program, until
+from harness.processes import HOST, PROJECT, Failed, program, until
 from harness.report import Report, Result, progress
 from harness.service import Service, any_address, temporary_service
 

@@ -5,7 +5,6 @@ Accepting, a web server that only reads, two workers and beat, with Redis as the
 
 import argparse
 import os
-import random
 import time
 
 from config.local.postgres import DATABASE, ROLE
@@ -13,8 +12,10 @@ from harness import accounting
 from harness.brokers import BROKERS
 from harness.command import run_command
 from harness.http import Reader
+from harness.networks import Loopback
+from harness.ports import free_port
 from harness.posting import Posted, add_pause_argument, posting
-from harness.processes import HOST, free_port, program
+from harness.processes import HOST, program
 from harness.report import Report, Result, progress
 from harness.service import Service, any_address, database_url, temporary_service
 
@@ -40,13 +41,14 @@ idle_transaction_timeout = 60
 
 
 def measure(options: argparse.Namespace) -> Report:
-    network = f"127.0.{random.randrange(1, 255)}"
+    network = Loopback(("postgres", "broker"))
+    database_host = network.address("postgres")
     with (
-        temporary_service({"listen_addresses": f"{network}.2"}) as service,
-        BROKERS["redis"].started(service.folder, f"{network}.3") as broker,
+        temporary_service({"listen_addresses": database_host}) as service,
+        BROKERS["redis"].started(service.folder, network.address("broker")) as broker,
     ):
-        pooled = start_pgbouncer(service, f"{network}.2", options.mode)
-        direct = database_url(f"{network}.2")
+        pooled = start_pgbouncer(service, database_host, options.mode)
+        direct = database_url(database_host)
         service.separate_roles()
         service.environment |= {"CELERY_BROKER_URL": broker, "DATABASE_URL": direct}
         service.environment["EDS_WEB_WORKERS"] = "1"

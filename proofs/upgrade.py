@@ -112,6 +112,15 @@ PHASES: tuple[tuple[str, Callable[[Upgrade], None]], ...] = (
 )
 
 
+# The commit of each release of the changelog.
+RELEASES = {
+    "0.1.0": "f5c7be4",
+    "0.2.0": "bb60b73",
+    "0.3.0": "65df5e5",
+    "0.4.0": "87dfc71",
+    "0.5.0": "777658f",
+}
+
 # --- The two releases -------------------------------------------------------------------------
 
 
@@ -141,7 +150,7 @@ def git(*arguments: str) -> str:
 
 
 def measure(options: argparse.Namespace) -> Report:
-    before = options.before or before_last_migration()
+    before = RELEASES.get(options.before, options.before) or before_last_migration()
     with ExitStack() as stack:
         older = stack.enter_context(exported(before))
         newer = stack.enter_context(exported(options.after)) if options.after else PROJECT
@@ -176,8 +185,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from",
         dest="before",
-        metavar="COMMIT",
-        help="the older release; by default the commit before the last migration",
+        metavar="RELEASE",
+        help="a release of the changelog or a commit; by default that before the last migration",
     )
     parser.add_argument(
         "--to", dest="after", metavar="COMMIT", help="the new one; by default the working tree"

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import pytest
 
 from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 from harness.cluster import BIN_VARIABLE, Cluster, bin_folder
+from tests import fan_outs
 
 # Compiling the sources would take a third of the time of each process that tests start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -37,6 +39,10 @@ CITUS = bin_folder()
 needs_citus = pytest.mark.skipif(
     CITUS is None, reason=f"{BIN_VARIABLE} names no folder with a PostgreSQL that has Citus."
 )
+one_server = pytest.mark.skipif(
+    CITUS is not None, reason="On a cluster: what it looks at is on the nodes."
+)
+own_server = pytest.mark.skip(reason="On a cluster: this test starts one server of its own.")
 # The tests' own: nothing of the service that may be set up in this shell leaks into them.
 for name in [name for name in os.environ if name.startswith("EDS_")]:
     del os.environ[name]
@@ -69,6 +75,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         threading.Thread(target=migrated_cluster, daemon=True).start()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts a service has one server beside it. Browsers look at the tests' own database."""
+    if CITUS:
+        for item in items:
+            if item.get_closest_marker("slow") and not item.nodeid.startswith("tests/browser/"):
+                item.add_marker(own_server)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     global postgres
@@ -79,14 +93,25 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
     if CITUS:
         start_cluster(CITUS)
+        # Django is set up by now.
+        from django.db.backends.signals import connection_created
+
+        connection_created.connect(fan_outs.watch)
         return
     server = EmbeddedPostgres(FOLDER / "postgres", FAST)
     copy_migrated_cluster(server.folder)
     server.initialise()
-    with (FOLDER / "postgres.log").open("ab") as log:
-        postgres = server.popen(log.fileno())
-    server.wait_until_ready(postgres)
+    postgres = server.start_with_log(FOLDER / "postgres.log")
     allow_tests(server)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, Any, Any]:
+    """On a cluster, fail a test in which the service asked several nodes."""
+    fan_outs.unnamed.clear()
+    result = yield
+    assert not fan_outs.unnamed, f"On several nodes: {sorted(fan_outs.unnamed)}"
+    return result
 
 
 def start_cluster(programs: Path) -> None:

@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import LiteralString
 
 import msgspec
 import pytest
@@ -13,12 +14,14 @@ from django.test import Client
 from psycopg.errors import Diagnostic
 
 from engagement import export
+from engagement.database import sql, statistics
 from engagement.messages import Message
 from engagement.models import Product, Segment
 from engagement.recording.record import record
 from engagement.rescoring import rescore
 from engagement.search import lookup
 from engagement.segments import counts
+from harness.processes import until
 from ingestion.drain import message_ids
 from tests.database import needs_citus
 from tests.engagement.history import NOON, alias, group, identify, received, state, tell, track
@@ -64,7 +67,7 @@ def test_scoring(acme: Product) -> None:
     fill(acme)
     tell(acme, track("ann", "opened", 1), identify("dan", 1, "hooli"))
     with one_node():
-        scored, _ = rescore._take_turn(acme.pk, TODAY, 1_000, lambda: False)
+        scored, *_ = rescore._take_turn(acme.pk, TODAY, 1_000, lambda: False)
     assert scored
 
 
@@ -111,6 +114,29 @@ def test_a_batch_commits_in_two_phases(acme: Product, message: Message) -> None:
     with remote_commands() as commands, transaction.atomic():
         tell(acme, message)
     assert any("PREPARE TRANSACTION" in command for command in commands)
+
+
+_ROWS_ON_NODES: LiteralString = """
+    SELECT sum(result::float8) FROM run_command_on_shards(
+        'engagement_user', $$SELECT reltuples FROM pg_class WHERE oid = '%s'::regclass$$)
+"""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nodes_analyze_tables_that_grew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "MIN_CHANGED_ROWS", 20)
+    monkeypatch.setattr(statistics, "MIN_CHANGED_SHARE", 0)
+    monkeypatch.setattr(statistics, "NODES_INTERVAL", 0)
+    statistics.analyze()
+    before = sql.fetch(_ROWS_ON_NODES)[0][0]
+    tell(Product.create_with_workspace("Acme"), *(identify(f"user {n}") for n in range(50)))
+
+    def is_known() -> bool:
+        # A node counts changes up to a second late.
+        statistics.analyze_grown_tables()
+        return bool(sql.fetch(_ROWS_ON_NODES)[0][0] >= before + 50)
+
+    until(is_known, "the nodes to analyze their tables")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from config import health
 from config.keepalive import BEAT_COUNTER
+from config.version import VERSION
 from engagement import telemetry
 from engagement.models import OperationCounter, Product
 from engagement.prometheus import RESCORE
@@ -67,7 +68,8 @@ def test_readyz_checks_the_database_its_tables_and_the_roles(
     response = client.get("/readyz")
     assert response.status_code == 200
     names = ("database", "migrations", "drain", "scoring", "beat")
-    assert response.json() == {"ready": True, "checks": dict.fromkeys(names, "ok")}
+    checks = dict.fromkeys(names, "ok")
+    assert response.json() == {"ready": True, "version": VERSION, "checks": checks}
 
 
 @pytest.mark.django_db

@@ -19,6 +19,7 @@ from config.dashboard.summary import ProductSummary
 from engagement.admin.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_place
 from engagement.admin.scoping import request_access, sees_all_products, visible_products
 from engagement.core import expiry
+from engagement.database import distribution
 from engagement.limits import limits
 from engagement.models import Credential, Product, ScoreSet, User, Workspace
 from engagement.rescoring import sets
@@ -209,5 +210,8 @@ def _paused_destinations(product_ids: Sequence[int]) -> dict[int, list[Destinati
 
 
 def _with_users(product_ids: Sequence[int]) -> set[int]:
+    if distribution.is_distributed():
+        # Products are on the coordinator. Each statement asks the node of one of them.
+        return {id for id in product_ids if User.objects.filter(product_id=id).exists()}
     has_users = Exists(User.objects.filter(product=OuterRef("pk")))
     return set(Product.objects.filter(has_users, pk__in=product_ids).values_list("pk", flat=True))

@@ -177,7 +177,7 @@ def limit_notices(summary: ProductSummary) -> Iterator[Notice]:
     for near in summary.near_limits:
         is_reached = near.used >= near.limit
         text = f"{near.label}: {near.used:,} of {near.limit:,}."
-        todo = "Messages over the limit are dropped." if is_reached else "The limit is near."
+        todo = "What is over the limit is dropped." if is_reached else "The limit is near."
         yield Notice("bad" if is_reached else "warning", f"{text} {todo}", link)
 
 

@@ -30,6 +30,13 @@ class FirstStart:
         lines = build_snippets(address, self.credentials["ingestion_key"])[0].code
         return INSTRUCTIONS.format(address=address, lines=lines, **self.credentials)
 
+    def announcement(self, data_dir: Path, address: str, *, with_secrets: bool) -> list[str]:
+        """Return what to print after the first start, with or without the secrets."""
+        path = credentials_path(data_dir)
+        if with_secrets:
+            return [self.instructions(address), f"All of this is kept in {path}."]
+        return [CREATED_MESSAGE, f"The password, the key, and the token are in {path}."]
+
 
 def credentials_path(data_dir: Path) -> Path:
     return data_dir / "credentials.json"

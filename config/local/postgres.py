@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -31,7 +32,12 @@ SUPERUSER = "postgres"
 # Bytes. The path of a Unix socket, with its file name, may have little more than 100.
 MAX_SOCKET_DIR_LENGTH = 85
 START_TIMEOUT = 60.0
+# Seconds to replay the WAL of a backup.
+RECOVERY_TIMEOUT = 6 * 3600.0
+STOP_TIMEOUT = 30.0
 RELEASE_TIMEOUT = 15.0
+# Characters of the server's log that an error shows.
+SHOWN_OF_LOG = 2000
 
 # PostgreSQL's defaults are for very small machines. synchronous_commit stays on, because an
 # accepted message must be on disk. JIT would compile for longer than our queries run.
@@ -43,6 +49,8 @@ SERVER_OPTIONS = {
     "max_wal_size": "2GB",
     "checkpoint_timeout": "15min",
     "wal_compression": "on",
+    # WAL that waits on this disk for a backup folder that is full or away.
+    "max_slot_wal_keep_size": "4GB",
     "jit": "off",
     # On solid-state disks and in the cache a random page costs little more than the next one.
     "random_page_cost": "1.1",
@@ -176,7 +184,15 @@ class EmbeddedPostgres:
             folder.chmod(mode)
 
     def server_program(self) -> Path:
-        return Path(self._wheel().bin_path) / "postgres"
+        return self.client_program("postgres")
+
+    def client_program(self, name: str) -> Path:
+        """Return one of the programs that come with the server."""
+        return Path(self._wheel().bin_path) / name
+
+    @property
+    def wal_folder(self) -> Path:
+        return self.folder / "pg_wal"
 
     def popen(self, output: IO[bytes] | int | None = None) -> "subprocess.Popen[bytes]":
         """Start the server as a child of this process, in a process group of its own."""
@@ -198,27 +214,41 @@ class EmbeddedPostgres:
             **identity,
         )
 
+    def start_with_log(
+        self, log: Path, timeout: float = START_TIMEOUT
+    ) -> "subprocess.Popen[bytes]":
+        """Start the server, which adds its lines to *log*. Return when it is ready."""
+        with log.open("ab") as output:
+            process = self.popen(output.fileno())
+        try:
+            self.wait_until_ready(process, timeout, log)
+        except BaseException:
+            stop_process(process, signal.SIGINT, timeout=STOP_TIMEOUT)
+            raise
+        return process
+
     def wait_until_ready(
         self,
         process: "subprocess.Popen[bytes]",
         timeout: float = START_TIMEOUT,
-        hint: str = "its last lines above say why",
+        log: Path | None = None,
     ) -> None:
         """Return when the server accepts connections and the database exists.
 
-        Raise EmbeddedPostgresError if that fails. *hint* says where the server's own lines are.
+        Raise EmbeddedPostgresError if that fails, with the end of *log*. Without a log the server's
+        lines are on the terminal.
         """
         deadline = time.monotonic() + timeout
         while not self.accepts_connections():
             if process.poll() is not None:
                 raise EmbeddedPostgresError(
                     f"The embedded PostgreSQL in {self.folder} ended with status "
-                    f"{process.returncode} while starting; {hint}."
+                    f"{process.returncode} while starting; {_last_lines(log)}"
                 )
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
                     f"The embedded PostgreSQL in {self.folder} did not become ready "
-                    f"within {timeout:.0f} seconds."
+                    f"within {timeout:.0f} seconds; {_last_lines(log)}"
                 )
             time.sleep(0.05)
         self._prepare_database()
@@ -257,14 +287,43 @@ class EmbeddedPostgres:
             return
         self.initialise()
         # The server's lines at its start and stop would clutter a command's output.
-        log = self.folder.parent / "postgres.log"
-        with log.open("ab") as output:
-            process = self.popen(output.fileno())
+        process = self.start_with_log(self.folder.parent / "postgres.log")
         try:
-            self.wait_until_ready(process, hint=f"the end of {log} says why")
             yield
         finally:
-            stop_process(process, signal.SIGINT, timeout=30)
+            stop_process(process, signal.SIGINT, timeout=STOP_TIMEOUT)
+
+    def claim_folder(self) -> None:
+        """Create the cluster's folder, empty, and the folder of its socket."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True)
+        except OSError as error:
+            raise EmbeddedPostgresError(
+                f"the database folder {self.folder} cannot be created: {error.strerror}."
+            ) from None
+        self._claim_socket_dir()
+
+    def recover(self, options: dict[str, str]) -> datetime | None:
+        """Start the server in recovery with these options, and stop it when it has recovered.
+
+        Return the time of the last transaction that it recovered after the base backup.
+        """
+        if owner := self._owner():
+            with self._kept_private(self.folder.parent):
+                _change_owner(self.folder, owner)
+        log = self.folder.parent / "postgres.log"
+        # Nobody can connect before the server has recovered.
+        server = EmbeddedPostgres(self.folder, {**self.options, **options, "hot_standby": "off"})
+        process = server.start_with_log(log, RECOVERY_TIMEOUT)
+        try:
+            with self.connect_as_superuser() as connection:
+                row = connection.execute("SELECT pg_last_xact_replay_timestamp()").fetchone()
+            return row[0] if row else None
+        finally:
+            stop_process(process, signal.SIGINT, timeout=STOP_TIMEOUT)
+
+    def connect_as_superuser(self) -> psycopg.Connection[Any]:
+        return self._connect("postgres")
 
     def _connect(self, database: str) -> psycopg.Connection[Any]:
         self._require_own_socket_dir()
@@ -291,6 +350,18 @@ class EmbeddedPostgres:
 
         entry = pwd.getpwnam(self._wheel().system_user)
         return entry.pw_uid, entry.pw_gid
+
+
+def _change_owner(folder: Path, owner: tuple[int, int]) -> None:
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, *owner, follow_symlinks=False)
+
+
+def _last_lines(log: Path | None) -> str:
+    if log is None:
+        return "its last lines above say why."
+    lines = log.read_text("utf-8", "replace")[-SHOWN_OF_LOG:].strip()
+    return f"{log} ends with:\n{lines}" if lines else f"{log} is empty."
 
 
 def import_wheel() -> Any:

@@ -3,6 +3,7 @@
 import http.client
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from config.local.supervisor import Child, Console, Supervisor, python_module, s
 from config.server import gunicorn
 
 # Seconds after the other roles.
-SCORING_START_DELAY, SYNC_START_DELAY = 2.0, 5.0
+SCORING_START_DELAY, SYNC_START_DELAY, ARCHIVE_START_DELAY = 2.0, 5.0, 3.0
 # A sync mostly waits for its marketplace, so several run at once.
 SYNC_CONCURRENCY = 4
 
@@ -112,6 +113,12 @@ def _start_roles(
     for name, command in roles.items():
         start = partial(spawn, command, settings.BASE_DIR, variables)
         supervisor.start(Child(name, start, signal.SIGTERM))
+    if settings.EMBEDDED_POSTGRES and settings.BACKUP_FOLDER:
+        archive = [sys.executable, str(settings.BASE_DIR / "manage.py"), "archive_wal"]
+        child = Child(
+            "archive", partial(spawn, archive, settings.BASE_DIR), signal.SIGINT, stops_last=True
+        )
+        supervisor.start_later(child, ARCHIVE_START_DELAY)
     # Scoring and license syncs have workers of their own, so that they delay neither messages nor
     # each other. One process is enough for scoring, because PostgreSQL does the work. They start
     # later, because the other roles need the processor in the first seconds.
@@ -151,13 +158,8 @@ def _greet_when_ready(
 def _greeting(address: str, created: first_start.FirstStart | None, *, with_secrets: bool) -> str:
     path = first_start.credentials_path(settings.DATA_DIR)
     lines = []
-    if created is not None and with_secrets:
-        lines += [created.instructions(address), f"All of this is kept in {path}."]
-    elif created is not None:
-        lines += [
-            first_start.CREATED_MESSAGE,
-            f"The password, the key, and the token are in {path}.",
-        ]
+    if created is not None:
+        lines += created.announcement(settings.DATA_DIR, address, with_secrets=with_secrets)
     lines += [f"Running at {address}, admin at {address}/admin/. Ctrl-C stops it."]
     if created is None and path.exists():
         lines += [f"The credentials of the first start are in {path}."]

@@ -27,7 +27,7 @@ MIN_BACKOFF, MAX_BACKOFF = 0.5, 10.0
 BACKOFF_RESET_AFTER = 30.0
 COLORS = {
     **{"up": 37, "postgres": 34, "web": 32, "beat": 36, "market": 33},
-    **{"worker": 35, "scoring": 94, "syncs": 95},
+    **{"worker": 35, "scoring": 94, "syncs": 95, "archive": 90},
 }
 NAME_WIDTH = max(map(len, COLORS))
 

@@ -20,7 +20,7 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.http.unreader import SocketUnreader
 from gunicorn.workers.ggevent import GeventWorker
 
-from config.server import gunicorn, handover, uri_too_long
+from config.server import gunicorn, handover, memory, uri_too_long
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +112,8 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
     kind = handover.ANY
     address: Any = None
     pages: handover.HandoverQueue | None = None
+    # MiB; known once the application is loaded.
+    memory_limit: int | None = None
     wsgi: Any
 
     def init_process(self) -> None:
@@ -128,8 +130,11 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
         super().load_wsgi()
         # gevent would write the traceback to standard error, past the logging format.
         gevent.get_hub().print_exception = _log_failure  # type: ignore[method-assign,assignment]
+        # These import Django, so they must come after gevent's patches.
+        from django.conf import settings
+
+        self.memory_limit = settings.WORKER_MEMORY_MB
         if self.kind == handover.INGESTION:
-            # This imports Django, so it must come after gevent's patches.
             from config.server.ingestion_only import refuse_pages
 
             self.wsgi = refuse_pages(self.wsgi, has_page_processes=self.pages is not None)
@@ -144,6 +149,7 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
         while self.alive:
             self.notify()
             self._stopping.wait(1.0)
+            self._retire_if_too_large()
         for server in servers:
             server.close()
         borrower.kill()
@@ -151,6 +157,17 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
             _stop_reading(client)
         with _within(self.cfg.graceful_timeout):
             self._pool.join()
+
+    def _retire_if_too_large(self) -> None:
+        """Stop, as for SIGTERM, before this process takes more memory than it may.
+
+        It answers what it has accepted. The master starts its replacement, which takes over its
+        socket, so new connections wait meanwhile and none is refused.
+        """
+        if self.memory_limit and memory.is_too_large(self.memory_limit):
+            taken = memory.resident_bytes() // memory.MEBIBYTE
+            self.log.warning("A web process took %d MiB of memory; it is replaced.", taken)
+            self.alive = False
 
     def _listen(self, listener: Any) -> StreamServer:
         listener.setblocking(1)

@@ -24,6 +24,21 @@ _TRANSIENT = ("08", "25", _CONFLICT, "42", "53", "57", "58", "55P03")
 _TIMEOUT = ("25P03", "57014")
 MAX_CONFLICT_RETRIES = 10
 
+# A coordinator passes on what a node says about a COPY, or the loss of a node, as an internal
+# error. The message tells what it was. Others are the data's fault.
+_INTERNAL = "XX000"
+_SQLSTATES_OF_MESSAGES = {
+    "failure on connection marked as essential": "08006",
+    "deadlock detected": "40P01",
+    "could not extend file": "53100",
+    "sorry, too many clients already": "53300",
+    "remaining connection slots are reserved": "53300",
+    "canceling statement due to lock timeout": "55P03",
+    "canceling statement": "57014",
+    "terminating connection": "57P01",
+    "the database system is": "57P03",
+}
+
 Result = TypeVar("Result")
 
 
@@ -84,4 +99,11 @@ def leave_retry_to_beat(task: str) -> Iterator[None]:
 
 def _sqlstate(error: Error) -> str:
     """The driver's SQLSTATE; "" if the error does not come from the server."""
-    return getattr(error.__cause__, "sqlstate", None) or ""
+    sqlstate: str = getattr(error.__cause__, "sqlstate", None) or ""
+    return _sqlstate_of_node(str(error.__cause__)) if sqlstate == _INTERNAL else sqlstate
+
+
+def _sqlstate_of_node(message: str) -> str:
+    """What a node said that the coordinator passes on without its SQLSTATE."""
+    states = (state for start, state in _SQLSTATES_OF_MESSAGES.items() if message.startswith(start))
+    return next(states, _INTERNAL)

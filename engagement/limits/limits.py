@@ -7,7 +7,15 @@ from typing import LiteralString, NamedTuple
 from django.conf import settings
 
 from engagement.database import sql
-from engagement.models import Account, EventName, Product, ProductUsage, Segment, User
+from engagement.models import (
+    Account,
+    EventName,
+    Product,
+    ProductUsage,
+    Segment,
+    TraitName,
+    User,
+)
 
 # From this share on, pages say that a limit is near.
 NEAR = 0.8
@@ -21,6 +29,7 @@ class Limits(NamedTuple):
     messages_per_second: int
     messages_per_day: int
     event_names: int
+    trait_names: int
     subjects: int
     segments: int
 
@@ -29,6 +38,7 @@ class Usage(NamedTuple):
     """The numbers that were last counted."""
 
     event_names: int = 0
+    trait_names: int = 0
     subjects: int = 0
     segments: int = 0
 
@@ -47,6 +57,7 @@ LABELS = {
     "messages_per_second": "Messages a second",
     "messages_per_day": "Messages a day",
     "event_names": "Event names",
+    "trait_names": "Names of traits",
     "subjects": "Users and accounts",
     "segments": "Segments",
 }
@@ -65,8 +76,10 @@ class UsedLimit(NamedTuple):
 
 
 _LOAD: LiteralString = """
-    SELECT p.id, l.messages_per_second, l.messages_per_day, l.event_names, l.subjects, l.segments,
-           COALESCE(u.event_names, 0), COALESCE(u.subjects, 0), COALESCE(u.segments, 0)
+    SELECT p.id, l.messages_per_second, l.messages_per_day,
+           l.event_names, l.trait_names, l.subjects, l.segments,
+           COALESCE(u.event_names, 0), COALESCE(u.trait_names, 0),
+           COALESCE(u.subjects, 0), COALESCE(u.segments, 0)
     FROM unnest(%(products)b::bigint[]) AS p(id)
     LEFT JOIN engagement_productlimits l ON l.product_id = p.id
     LEFT JOIN engagement_productusage u ON u.product_id = p.id
@@ -78,6 +91,7 @@ def default_limits() -> Limits:
         settings.MAX_MESSAGES_PER_SECOND,
         settings.MAX_MESSAGES_PER_DAY,
         settings.MAX_EVENT_NAMES,
+        settings.MAX_TRAIT_NAMES,
         settings.MAX_SUBJECTS,
         settings.MAX_SEGMENTS,
     )
@@ -134,6 +148,7 @@ def _count(product_id: int, now: datetime) -> None:
         product_id=product_id,
         defaults={
             "event_names": EventName.objects.filter(product=product_id).count(),
+            "trait_names": TraitName.objects.filter(product=product_id).count(),
             "subjects": subjects,
             "segments": _segments(product_id),
             "counted_at": now,

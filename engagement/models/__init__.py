@@ -2,12 +2,12 @@
 distributed by product."""
 
 from engagement.models.activity import DailyCount, Event, EventName
-from engagement.models.changes import ChangeStamp, SubjectChange
+from engagement.models.changes import ChangeStamp, SubjectChange, TurnedDay
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
 from engagement.models.invites import Invite
-from engagement.models.limits import ProductLimits, ProductUsage
+from engagement.models.limits import ProductLimits, ProductUsage, TraitName
 from engagement.models.logins import (
     ExternalIdentity,
     LoginAttempts,
@@ -87,6 +87,8 @@ __all__ = [
     "SubjectChange",
     "SubjectTrace",
     "TrailEntry",
+    "TraitName",
+    "TurnedDay",
     "User",
     "UserEngagement",
     "Workspace",

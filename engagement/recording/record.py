@@ -4,10 +4,11 @@ The same messages in any order, in any batches, by any number of workers, give t
 accounts, memberships, and counts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from engagement.database import distribution
+from engagement.database import distribution, product_statistics
+from engagement.limits import trait_names
 from engagement.limits.new_names import Excess, split_excess
 from engagement.messages import ReceivedMessage
 from engagement.recording.batch import Batch, build_batch
@@ -22,14 +23,16 @@ class RecordResult(NamedTuple):
 
     ``suppressed`` are the messages that name a user or an account that was deleted on request.
     ``dropped_traits`` are the names of traits that their user or account has no room for, by the
-    arrival of their message. The rest of such a message is recorded. ``rejected_aliases`` would
-    give a person too many ids. ``excess`` would exceed a limit of the product.
+    arrival of their message, and ``new_traits`` those that would give the product too many names.
+    The rest of such a message is recorded. ``rejected_aliases`` would give a person too many ids.
+    ``excess`` would exceed a limit of the product.
     """
 
     suppressed: list[ReceivedMessage]
     dropped_traits: dict[int, list[str]]
     rejected_aliases: Sequence[ReceivedMessage] = ()
     excess: Sequence[tuple[ReceivedMessage, Excess]] = ()
+    new_traits: Mapping[int, list[str]] = {}
 
 
 def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
@@ -52,13 +55,16 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     dropped_traits: dict[int, list[str]] = {}
     rejected: list[ReceivedMessage] = []
     excess: list[tuple[ReceivedMessage, Excess]] = []
+    new_traits: dict[int, list[str]] = {}
     for product_id, own in _by_product(recordable):
+        product_statistics.refresh(product_id)
         with distribution.on_node_of(product_id):
             result = _record(own)
         dropped_traits |= result.dropped_traits
         rejected += result.rejected_aliases
         excess += result.excess
-    return RecordResult(suppressed, dropped_traits, rejected, tuple(excess))
+        new_traits |= result.new_traits
+    return RecordResult(suppressed, dropped_traits, tuple(rejected), tuple(excess), new_traits)
 
 
 def _by_product(
@@ -77,7 +83,8 @@ def _record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     recordable, excess = split_excess(list(messages))
     if not recordable:
         return RecordResult([], {}, excess=tuple(excess))
-    batch = build_batch(recordable)
+    named = trait_names.limit_names(recordable)
+    batch = build_batch(named.messages)
     dropped_traits, rejected = _join(batch)
     rows = resolve(batch)
     write(batch, rows)
@@ -86,6 +93,7 @@ def _record(messages: Sequence[ReceivedMessage]) -> RecordResult:
         dropped_traits | batch.dropped_traits(),
         [message for message in recordable if message.arrival in rejected] if rejected else (),
         tuple(excess),
+        named.dropped,
     )
 
 

@@ -10,10 +10,10 @@ from typing import LiteralString
 from django.db import transaction
 
 from engagement import changes, traces
-from engagement.database import distribution, locks, pace, sql, statistics
+from engagement.database import distribution, locks, pace, product_statistics, sql, statistics
 from engagement.models import ScoreSet
 from engagement.orders import stored as orders
-from engagement.rescoring import day_rollover, sets
+from engagement.rescoring import day_rollover, sets, stamping
 from engagement.scores import (
     audiences,
     benchmarks,
@@ -29,6 +29,9 @@ from engagement.segments import counts
 # products wait for their turn.
 REQUESTS_PER_TRANSACTION, REQUESTS_PER_TURN = 100_000, 20_000
 
+# Machines whose clocks differ by less do not take each other's new day back.
+CLOCK_TOLERANCE = timedelta(hours=1)
+
 # The product that had the last turn.
 _last_product = 0
 
@@ -42,10 +45,11 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     """
     today, clock = now.astimezone(UTC).date(), _clock_from(now)
     sets.request_missing_score_sets()
-    day_rollover.roll_over(today)
+    day_rollover.roll_over(today, (now + CLOCK_TOLERANCE).astimezone(UTC).date())
     statistics.analyze_grown_tables()
     scored = _work_in_turns(clock, today, out_of_time)
     sets.build_requested(now, today, out_of_time)
+    stamping.stamp_turned_days(out_of_time)
     past_benchmarks.refresh_due(now, out_of_time)
     benchmarks.refresh_due(now)
     counts.refresh_due(now)
@@ -78,6 +82,7 @@ def _work_in_turns(
         for product_id in waiting:
             if out_of_time():
                 return scored
+            product_statistics.refresh(product_id)
             started = clock()
             count, has_more, touched = _take_turn(product_id, today, limit, out_of_time)
             traces.report_scored(product_id, touched.users, touched.accounts, started, clock())
@@ -135,8 +140,9 @@ _TAKE: LiteralString = f"""
         WHERE {sql.on_node("m")} AND ctid = ANY(ARRAY(
             SELECT ctid FROM engagement_stalemark WHERE product_id = %(product)s
             LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
-        RETURNING user_id, account_id, day)
-    SELECT user_id, account_id, min(day), count(*) FROM taken GROUP BY user_id, account_id
+        RETURNING user_id, account_id, day, account_change)
+    SELECT user_id, account_id, min(day), max(account_change), count(*)
+    FROM taken GROUP BY user_id, account_id
 """
 
 
@@ -166,11 +172,13 @@ def _take_turn(
         event_names.set_done_by(product_id, scored.users)
         entries.index(product_id, "user", scored.users)
         entries.index(product_id, "account", scored.accounts)
+        changed = {account: change for _, account, _, change, _ in requests if change is not None}
+        touched.users.update(stamping.users_shown_otherwise(product_id, changed))
         changes.stamp(product_id, {"user": touched.users, "account": touched.accounts})
         rescore_queue.enqueue(remaining.rescore_items(product_id))
         if requests:
             counts.invalidate_scored([score_set.pk for score_set in live_sets])
-        if changed_days := [day for *_, day, _ in requests if day is not None]:
+        if changed_days := [day for _, _, day, *_ in requests if day is not None]:
             _invalidate_past(live_sets, min(changed_days), has_more or bool(remaining))
     _raise_last_seen(product_id, sorted(scored.users))
     return len(scored), has_more, touched
@@ -263,23 +271,22 @@ def _already_built(score_set: ScoreSet, phase: ScoreSet.Phase, ids: set[int]) ->
 
 
 # Sorted, against deadlocks, and in short transactions: recording updates users meanwhile.
-_RAISE_LAST_SEEN: LiteralString = f"""
+_RAISE_LAST_SEEN: LiteralString = """
     WITH latest AS (
         SELECT u.id, c.last_at
         FROM engagement_user u
         CROSS JOIN LATERAL (
             SELECT max(d.last_at) AS last_at FROM engagement_dailycount d
-            WHERE {sql.on_node("d")} AND d.product_id = u.product_id AND d.user_id = u.id
+            WHERE d.product_id = %(product)s AND d.user_id = u.id
               AND d.day = (
                 SELECT max(l.day) FROM engagement_dailycount l
-                WHERE l.product_id = u.product_id AND l.user_id = u.id
-                  AND {sql.on_node("l")})) c
+                WHERE l.product_id = %(product)s AND l.user_id = u.id)) c
         WHERE u.id = ANY(%(users)b::bigint[]) AND c.last_at > u.last_seen_at
-          AND {sql.on_node("u")}
+          AND u.product_id = %(product)s
         ORDER BY u.id
         FOR NO KEY UPDATE OF u)
     UPDATE engagement_user u SET last_seen_at = GREATEST(u.last_seen_at, latest.last_at)
-    FROM latest WHERE u.id = latest.id AND {sql.on_node("u")}
+    FROM latest WHERE u.id = latest.id AND u.product_id = %(product)s
 """
 
 

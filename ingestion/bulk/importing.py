@@ -152,7 +152,7 @@ def _received(
 
 def _record(messages: Sequence[NumberedMessage], outcomes: LineOutcomes) -> None:
     unique, duplicates = message_ids.split_duplicates([message.received for message in messages])
-    forgotten, dropped_traits, unjoined, excess = record(unique)
+    forgotten, dropped_traits, unjoined, excess, new_traits = record(unique)
     outcomes.recorded += len(unique) - len(forgotten) - len(unjoined) - len(excess)
     outcomes.duplicates += len(duplicates)
     outcomes.forgotten += len(forgotten)
@@ -168,11 +168,11 @@ def _record(messages: Sequence[NumberedMessage], outcomes: LineOutcomes) -> None
         for message in messages
         if (kind := kinds.get(message.received.arrival))
     )
-    for message in messages if dropped_traits else ():
-        if names := dropped_traits.get(message.received.arrival):
-            reason = texts.short_reason(
-                DropReason.TOO_MANY_TRAITS, texts.describe_dropped_traits(names)
-            )
+    for message in messages if dropped_traits or new_traits else ():
+        arrival = message.received.arrival
+        detail = texts.describe_dropped_traits(dropped_traits.get(arrival), new_traits.get(arrival))
+        if detail:
+            reason = texts.short_reason(DropReason.TOO_MANY_TRAITS, detail)
             outcomes.partial.append(
                 (message.number, f"{reason}. The rest of the line was recorded.")
             )

@@ -34,8 +34,9 @@ REMEDIES = {
     DropReason.DELETED_PRODUCT: "Stop sending with keys of the deleted product.",
     DropReason.ANONYMOUS: "Call identify first so that every message has a userId.",
     DropReason.ALIAS: "Check that no id in your aliases is shared by many people.",
-    DropReason.TOO_MANY_TRAITS: "Keep ids and dates out of trait names. To make room, send null "
-    "for unused traits.",
+    DropReason.TOO_MANY_TRAITS: "Keep ids and dates out of trait names. To make room in a user or "
+    "an account, send null for unused traits. For more names in the product, ask a superuser for a "
+    "higher limit.",
     DropReason.INVALID: "Compare the request with the API documentation.",
 }
 
@@ -140,9 +141,16 @@ MAX_TRAITS_NAMED = 10
 _MAX_NAME_LENGTH = 60
 
 
-def describe_dropped_traits(names: Collection[str]) -> str:
-    """A list of the message's traits that were not kept."""
-    return f"not kept: {name_traits(names)}"
+def describe_dropped_traits(
+    without_room: Collection[str] | None, new_names: Collection[str] | None = None
+) -> str:
+    """The message's traits that its user or account, or its product, has no room for."""
+    texts = []
+    if without_room:
+        texts.append(f"not kept: {name_traits(without_room)}")
+    if new_names:
+        texts.append(f"new names that the product has no room for: {name_traits(new_names)}")
+    return "; ".join(texts)
 
 
 def name_traits(names: Collection[str]) -> str:

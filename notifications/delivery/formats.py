@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
+
 from engagement.core import trace_context
 from engagement.outbound.addresses import Resolver
 from engagement.outbound.requests import OutboundRequest, Request
@@ -12,7 +14,6 @@ from notifications.delivery import emails, signing
 from notifications.delivery.links import first_of, link_of
 from notifications.models import Destination, OutboxMessage
 
-USER_AGENT = "Engagement-Data-Service"
 # Messages in one request. Programs get them one by one.
 BATCH_SIZES = {
     Destination.Kind.WEBHOOK: 1,
@@ -38,7 +39,7 @@ def build_request(
         return emails.EmailRequest(destination.address, destination.product.name, messages)
     content = request_content(destination, messages)
     body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
-    headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
+    headers = {"Content-Type": "application/json", "User-Agent": settings.USER_AGENT}
     if destination.kind == Destination.Kind.WEBHOOK:
         message_id = messages[0].message_id
         if traceparent:

@@ -15,9 +15,9 @@ class ConditionUnknown(Exception):
     """Nobody can tell now whether the condition holds. What was told stays true."""
 
 
-# Returns the condition, or None if it does not hold. The number is the subscription's threshold.
-# Raises ConditionUnknown.
-ConditionSource = Callable[[Product, float, datetime], Condition | None]
+# Returns the condition, or None if it does not hold; or those of several that hold. The number is
+# the subscription's threshold. Raises ConditionUnknown.
+ConditionSource = Callable[[Product, float, datetime], Condition | Sequence[Condition] | None]
 _sources: dict[Trigger, ConditionSource] = {}
 
 
@@ -31,7 +31,7 @@ def has_source(trigger: Trigger) -> bool:
 
 
 def sweep_condition(watch: Watch, subscriptions: Sequence[Subscription], now: datetime) -> None:
-    """Store whether the condition holds, and write messages if that changed.
+    """Store which conditions hold, nearly always one or none, and write messages about changes.
 
     Works in the caller's transaction. The first look tells nobody that all is well, but does tell
     of a condition that holds already.
@@ -41,20 +41,29 @@ def sweep_condition(watch: Watch, subscriptions: Sequence[Subscription], now: da
     if source is None:
         return
     try:
-        condition = source(watch.product, subscriptions[0].threshold or 0, now)
+        present = _by_id(watch, source(watch.product, subscriptions[0].threshold or 0, now))
     except ConditionUnknown:
         return
-    has_held = bool(stored_ids(watch))
+    stored = stored_ids(watch)
     changes = Changes()
-    if condition and not has_held:
-        changes.entered.append(watch.product_id)
-    elif has_held and not condition:
-        changes.left.append(watch.product_id)
+    changes.entered.extend(sorted(present.keys() - stored))
+    changes.left.extend(sorted(stored - present.keys()))
     store_members(watch, changes)
     for subscription in subscriptions:
         is_new = subscription.started_at is None
-        if condition and (is_new or changes.entered):
+        for id in sorted(present) if is_new else changes.entered:
+            condition = present[id]
             outbox.write_condition(subscription, condition.text, condition.path, condition, now)
-        elif changes.left and not is_new and TRIGGERS[trigger].ends:
+        if changes.left and not is_new and TRIGGERS[trigger].ends:
             text = f"Resolved: {subscription.get_trigger_display().lower()}."
             outbox.write_condition(subscription, text, "", None, now)
+
+
+def _by_id(
+    watch: Watch, conditions: Condition | Sequence[Condition] | None
+) -> dict[int, Condition]:
+    """The conditions that hold, by what they are about: the product, if they do not say."""
+    if conditions is None:
+        return {}
+    several = [conditions] if isinstance(conditions, Condition) else conditions
+    return {condition.subject_id or watch.product_id: condition for condition in several}

@@ -51,9 +51,10 @@ def write_condition(
     now: datetime,
 ) -> None:
     """Write a message about a condition of the product. None means that it no longer holds."""
-    is_told = condition and _told_since(subscription, [subscription.product_id], now)
-    if is_told:
-        return
+    if condition is not None:
+        about = condition.subject_id or subscription.product_id
+        if _told_since(subscription, [about], now):
+            return
     draft = payloads.about_product(subscription, text, path, condition, now)
     _write(subscription, subscription.destination, [draft], now)
 

@@ -18,11 +18,15 @@ from notifications.watching.watches import WatchedSet, tells_entered
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that holds: a sentence about it, the admin page about it, and its numbers."""
+    """A condition that holds: a sentence about it, the admin page about it, and its numbers.
+
+    ``subject_id`` tells conditions of one product apart that may hold side by side.
+    """
 
     text: str
     path: str
     numbers: dict[str, Any]
+    subject_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -207,7 +211,7 @@ def about_product(
         **(condition.numbers if condition else {}),
     }
     # The quiet period counts messages that the condition holds.
-    subject_id = product.pk if condition else None
+    subject_id = (condition.subject_id or product.pk) if condition else None
     return Draft(title, _envelope(info.type, now, data), subject_id=subject_id, name=product.name)
 
 

@@ -12,6 +12,7 @@ import responses
 from pytest_django import Settings
 from responses import matchers
 
+from config.version import VERSION
 from marketplace import client
 from marketplace.client import App, Credentials, LicenseQuery, MarketplaceClient, RetryPolicy
 from marketplace.errors import (
@@ -69,7 +70,7 @@ def test_a_request_sends_basic_authentication_and_accepts_json(
     expected = base64.b64encode(b"me@example.com:planted-token").decode()
     assert request.headers["Authorization"] == f"Basic {expected}"
     assert request.headers["Accept"] == "application/json"
-    assert request.headers["User-Agent"] == "engagement-data-service"
+    assert request.headers["User-Agent"] == f"engagement-data-service/{VERSION}"
     assert request.req_kwargs["timeout"] == (5.0, 5.0)  # type: ignore[attr-defined]
     assert request.req_kwargs["stream"] is True  # type: ignore[attr-defined]
 

@@ -9,12 +9,13 @@ from engagement.database import sql
 from engagement.models import Product, Segment
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
-from ingestion.models import HourCount, QuarantinedMessage, RefusedCount
+from ingestion.models import HourCount, IngestionKey, QuarantinedMessage, RefusedCount
 from marketplace.models import Connection
 from notifications import retention
 from notifications.models import Delivery, Destination, OutboxMessage, Watch, WatchedMember
 from notifications.watching import outbox
 from notifications.watching.sweep import sweep
+from readapi.models import ApiToken
 from tests.admin.rows import a_connection
 from tests.engagement.history import alias, group, identify, tell, track
 from tests.notifications.rows import (
@@ -341,6 +342,38 @@ def test_tokens_that_expire_and_syncs_that_fail_are_told(
         f"Acme: The API token of the marketplace connection expires on {expires}.",
         "Acme: The last license sync failed. It is unavailable.",
     ]
+
+
+def test_each_key_and_token_that_expires_is_told(
+    acme: Product, globex: Product, destination: Destination, clock: Clock
+) -> None:
+    def until(days: int) -> dict[str, Any]:
+        return {"expires_at": clock.now + timedelta(days=days)}
+
+    subscribe(destination, "credential_expiring", threshold=30)
+    for product in (acme, globex):
+        ApiToken.create(product, "nightly", **until(40))
+    IngestionKey.create(acme, "app", **until(41))
+    IngestionKey.create(acme, "revoked", **until(35), revoked_at=clock.now)
+    IngestionKey.create(acme, "for ever")
+    sweep(clock.step(70))
+    assert told() == []
+    clock.now += timedelta(days=10)
+    sweep(clock.step(70))
+    sweep(clock.step(70))
+    token = ApiToken.objects.get(product=acme)
+    on = clock.now.date() + timedelta(days=30)
+    assert told() == [f"Acme: The read token nightly ({token.hint}…) expires on {on}."]
+    data = OutboxMessage.objects.get().payload["data"]
+    assert data["link"].endswith(f"/admin/readapi/apitoken/{token.pk}/change/")
+    assert token.secret not in str(OutboxMessage.objects.values_list("payload"))
+    # The next one is told of although the first still holds, and their ends are no news.
+    clock.now += timedelta(days=1)
+    sweep(clock.step(70))
+    assert [message.split("(")[0] for message in told()[1:]] == ["Acme: The ingestion key app "]
+    clock.now += timedelta(days=40)
+    sweep(clock.step(70))
+    assert len(told()) == 2
 
 
 def test_quarantine_drops_and_an_old_inbox_are_told(

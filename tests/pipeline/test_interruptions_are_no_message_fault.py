@@ -88,6 +88,25 @@ def test_a_messages_fault(sqlstate: str, kind: type[DatabaseError]) -> None:
     assert not retries.is_transient(database_error(sqlstate, kind))
 
 
+def of_node(message: str) -> InternalError:
+    """What a coordinator makes of an error of a node."""
+    error = InternalError(message)
+    error.__cause__ = psycopg.errors.InternalError_(message)
+    return error
+
+
+def test_a_nodes_error_is_known_by_its_message() -> None:
+    """In a COPY, Citus passes on the message of a node and not its SQLSTATE."""
+    deadlock = of_node("deadlock detected\nDETAIL:  Process 7 waits")
+    timeout = of_node("canceling statement due to statement timeout")
+    lost = of_node("failure on connection marked as essential: 10.0.0.7:5432")
+    assert retries.is_conflict(deadlock)
+    assert retries.is_timeout(timeout)
+    assert retries.is_transient(lost)
+    assert retries.is_transient(of_node("terminating connection due to administrator command"))
+    assert not retries.is_transient(of_node("duplicate key value violates unique constraint"))
+
+
 def test_a_lost_connection_has_several_faces() -> None:
     assert retries.is_transient(InterfaceError("connection already closed"))
     assert retries.is_transient(OperationalError("the connection is lost"))

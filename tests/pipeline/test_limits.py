@@ -6,8 +6,16 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from engagement.limits import limits, new_names
-from engagement.models import EventName, Product, ProductLimits, ProductUsage, TrailEntry, User
+from engagement.limits import limits, new_names, trait_names
+from engagement.models import (
+    Account,
+    EventName,
+    Product,
+    ProductLimits,
+    ProductUsage,
+    TrailEntry,
+    User,
+)
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting, maintenance
 from ingestion import retention
@@ -85,6 +93,32 @@ def test_a_product_has_room_for_a_number_of_event_names(acme: Product, acme_key:
     wait(acme_key, track("ada", "two"), track("ada", "three"))
     drain()
     assert EventName.objects.filter(product=acme).count() == 3 and len(dropped()) == 2
+
+
+def test_a_product_has_room_for_a_number_of_trait_names(acme: Product, acme_key: str) -> None:
+    trait_names._known.clear()
+    limit(acme, trait_names=2)
+    wait(acme_key, identify("ada", plan="pro", seats=1), group("initech", plan="pro", old=None))
+    drain()
+    # A name in either spelling of a license's is none of the product's.
+    arrivals = wait(
+        acme_key,
+        identify("ada", hours=1, plan="free", id_1=1, **{"am.TIER": "10"}),
+        group("initech", hours=1, id_2=2),
+        identify("ada", hours=2, seats=2),
+    )
+    drain()
+    assert dropped() == [(arrivals[0], "too_many_traits"), (arrivals[1], "too_many_traits")]
+    assert DroppedMessage.objects.get(pk=arrivals[0]).detail.endswith("no room for: id_1")
+    assert User.objects.get().traits == {"plan": "free", "seats": 2, "am.tier": "10"}
+    assert Account.objects.get().traits == {"plan": "pro"}
+    # More room is used at once, and counted for the page.
+    limit(acme, trait_names=3)
+    wait(acme_key, group("initech", hours=2, id_2=2))
+    drain()
+    assert Account.objects.get().traits == {"plan": "pro", "id_2": 2} and len(dropped()) == 2
+    limits.count_usage(NOON)
+    assert ProductUsage.objects.get().trait_names == 3
 
 
 def test_a_full_product_records_whom_it_knows(acme: Product, acme_key: str) -> None:

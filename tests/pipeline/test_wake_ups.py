@@ -13,6 +13,7 @@ from config.celery import app
 from engagement import tasks as engagement_tasks
 from engagement.core import wakeups as engagement_wakeups
 from engagement.models import Product
+from harness.ports import free_port
 from ingestion import tasks
 from ingestion.inbox import drain_requests
 from tests.engagement.history import track
@@ -44,9 +45,7 @@ class Broken:
     """Stands for a task whose broker is on a loopback port where nobody listens, or elsewhere."""
 
     def __init__(self, task: Any, address: str = "") -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = address or f"amqp://127.0.0.1:{probe.getsockname()[1]}//"
+        self.address = address or f"amqp://127.0.0.1:{free_port()}//"
         self.task = task
         self.attempts = 0
 

@@ -107,7 +107,9 @@ def kill_own_connection() -> None:
 
 def terminate(operator: "psycopg.Connection[Any]", *backends: int) -> None:
     """End the backends and wait until they are gone."""
-    operator.execute("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s) pid", [list(backends)])
+    # Of an integer: Citus has a function of the same name for a bigint.
+    statement = "SELECT pg_terminate_backend(pid::int, 5000) FROM unnest(%s) pid"
+    operator.execute(statement, [list(backends)])
 
 
 # --- What is there --------------------------------------------------------------------------

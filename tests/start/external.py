@@ -1,6 +1,5 @@
 """A PostgreSQL that the service does not run itself, as behind a DATABASE_URL."""
 
-import random
 import shutil
 import signal
 import subprocess
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from config.local.postgres import DATABASE, ROLE, EmbeddedPostgres, stop_process
+from harness.ports import free_prefix
 from tests.database import FAST, copy_migrated_cluster
 
 
@@ -27,9 +27,7 @@ class External:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = self._server.popen(log.fileno())
-        self._server.wait_until_ready(self._process)
+        self._process = self._server.start_with_log(self._log)
 
     def stop(self) -> None:
         if self._process is not None:
@@ -46,7 +44,7 @@ def external(host: str = "", lets_in: str = "127.0.0.0/8") -> Iterator[External]
     # Not tmp_path: PostgreSQL's own user must be able to reach it, and its path stays short.
     folder = Path(tempfile.mkdtemp(prefix="eds-external-"))
     folder.chmod(0o711)
-    host = host or f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.5"
+    host = host or f"{free_prefix()}.2"
     server = External(folder, host, lets_in)
     try:
         server.start()

@@ -22,6 +22,7 @@ from django.conf import settings
 
 from config.local.first_start import FirstStart
 from config.local.postgres import stop_process
+from harness.ports import free_port as free_port
 
 NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "MARKETPLACE_API_URL", "EDS_")
 # Each process that starts takes a second of a processor.
@@ -29,13 +30,6 @@ FEW_PROCESSES = {"EDS_WEB_WORKERS": "1", "EDS_CELERY_WORKERS": "1"}
 # Seconds. A busy machine may need that long for what usually takes a few.
 PATIENCE = 240.0
 T = TypeVar("T")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def listens(port: int) -> bool:

@@ -45,13 +45,11 @@ def test_the_service_cannot_reach_beyond_its_database(statement: str) -> None:
 @contextmanager
 def running(server: EmbeddedPostgres) -> Iterator[None]:
     server.initialise()
-    with (server.folder.parent / "log").open("wb") as log:
-        process = server.popen(log.fileno())
-        try:
-            server.wait_until_ready(process)
-            yield
-        finally:
-            stop_process(process, signal.SIGINT, timeout=30)
+    process = server.start_with_log(server.folder.parent / "log")
+    try:
+        yield
+    finally:
+        stop_process(process, signal.SIGINT, timeout=30)
 
 
 @pytest.fixture
@@ -61,7 +59,6 @@ def data() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.slow
 def test_a_database_of_an_older_release_is_transferred_to_the_role(
     data: Path,
 ) -> None:
@@ -95,7 +92,6 @@ def test_a_database_of_an_older_release_is_transferred_to_the_role(
         assert rights.fetchone() == (False,) * 4
 
 
-@pytest.mark.slow
 def test_objects_in_use_are_transferred_later(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ownership, "LOCK_TIMEOUT", "10ms")
     server = EmbeddedPostgres(data / "postgres", FAST)

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('ingestion', '0015_rate_limits'),
+        ('ingestion', '0016_words_of_trait_drops'),
     ]
 
     operations = [

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0035_request_counts'),
+        ('engagement', '0037_stamps_without_scores'),
     ]
 
     operations = [

@@ -1,0 +1,4389 @@
+-- Written by `python -m harness.snapshot`. {"digest": "dbd15f7778550b102dc76a8efa04f4099c2295dc4cd4d0ddcfca76fde85e0f12", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["exports", "0001_scheduled_exports"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["sessions", "0001_initial"]]}
+SET LOCAL statement_timeout = 0;
+SET LOCAL lock_timeout = 0;
+SET LOCAL idle_in_transaction_session_timeout = 0;
+SET LOCAL transaction_timeout = 0;
+SET LOCAL client_encoding = 'UTF8';
+SET LOCAL standard_conforming_strings = on;
+SELECT pg_catalog.set_config('search_path', '', true);
+SET LOCAL check_function_bodies = false;
+SET LOCAL xmloption = content;
+SET LOCAL client_min_messages = warning;
+SET LOCAL row_security = off;
+CREATE SCHEMA pgmq;
+CREATE TYPE pgmq.message_record AS (
+	msg_id bigint,
+	read_ct integer,
+	enqueued_at timestamp with time zone,
+	last_read_at timestamp with time zone,
+	vt timestamp with time zone,
+	message jsonb,
+	headers jsonb
+);
+CREATE TYPE pgmq.metrics_result AS (
+	queue_name text,
+	queue_length bigint,
+	newest_msg_age_sec integer,
+	oldest_msg_age_sec integer,
+	total_messages bigint,
+	scrape_time timestamp with time zone,
+	queue_visible_length bigint,
+	default_partition_length bigint
+);
+CREATE TYPE pgmq.queue_record AS (
+	queue_name character varying,
+	is_partitioned boolean,
+	is_unlogged boolean,
+	created_at timestamp with time zone
+);
+CREATE FUNCTION pgmq._belongs_to_pgmq(table_name text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    sql TEXT;
+    result BOOLEAN;
+BEGIN
+  SELECT EXISTS (
+    SELECT 1
+    FROM pg_depend
+    WHERE refobjid = (SELECT oid FROM pg_extension WHERE extname = 'pgmq')
+    AND objid = (
+        SELECT oid
+        FROM pg_class
+        WHERE relname = table_name
+    )
+  ) INTO result;
+  RETURN result;
+END;
+$$;
+CREATE FUNCTION pgmq._create_fifo_index_if_not_exists(queue_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+    index_name TEXT := qtable || '_fifo_idx';
+BEGIN
+    -- Create GIN index on headers for efficient FIFO key lookups
+    EXECUTE FORMAT(
+        $QUERY$
+        CREATE INDEX IF NOT EXISTS %I ON pgmq.%I USING GIN (headers);
+        $QUERY$,
+        index_name, qtable
+    );
+END;
+$_$;
+CREATE FUNCTION pgmq._ensure_pg_partman_installed() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF NOT pgmq._extension_exists('pg_partman') THEN
+    RAISE EXCEPTION 'pg_partman is required for partitioned queues';
+  END IF;
+END;
+$$;
+CREATE FUNCTION pgmq._extension_exists(extension_name text) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+SELECT EXISTS (
+    SELECT 1
+    FROM pg_extension
+    WHERE extname = extension_name
+)
+$$;
+CREATE FUNCTION pgmq._get_partition_col(partition_interval text) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  num INTEGER;
+BEGIN
+    BEGIN
+        num := partition_interval::INTEGER;
+        RETURN 'msg_id';
+    EXCEPTION
+        WHEN others THEN
+            RETURN 'enqueued_at';
+    END;
+END;
+$$;
+CREATE FUNCTION pgmq._get_pg_partman_major_version() RETURNS integer
+    LANGUAGE sql
+    AS $$
+  SELECT split_part(extversion, '.', 1)::INT
+  FROM pg_extension
+  WHERE extname = 'pg_partman'
+$$;
+CREATE FUNCTION pgmq._get_pg_partman_schema() RETURNS text
+    LANGUAGE sql
+    AS $$
+  SELECT
+    extnamespace::regnamespace::text
+  FROM
+    pg_extension
+  WHERE
+    extname = 'pg_partman';
+$$;
+CREATE FUNCTION pgmq._send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay timestamp with time zone) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    sql TEXT;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+BEGIN
+    sql := FORMAT(
+            $QUERY$
+        INSERT INTO pgmq.%I (vt, message, headers)
+        SELECT $2, unnest($1), unnest(coalesce($3, ARRAY[]::jsonb[]))
+        RETURNING msg_id;
+        $QUERY$,
+            qtable
+           );
+    RETURN QUERY EXECUTE sql USING msgs, delay, headers;
+END;
+$_$;
+CREATE FUNCTION pgmq._validate_batch_params(msgs jsonb[], headers jsonb[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    -- Validate that msgs is not NULL or empty
+    IF msgs IS NULL OR array_length(msgs, 1) IS NULL THEN
+        RAISE EXCEPTION 'msgs cannot be NULL or empty';
+    END IF;
+    -- Validate that headers array length matches msgs array length if headers is provided
+    -- Note: array_length returns NULL for empty arrays, so we use COALESCE to treat empty arrays as length 0
+    IF headers IS NOT NULL AND COALESCE(array_length(headers, 1), 0) != COALESCE(array_length(msgs, 1), 0) THEN
+        RAISE EXCEPTION 'headers array length (%) must match msgs array length (%)',
+            COALESCE(array_length(headers, 1), 0), COALESCE(array_length(msgs, 1), 0);
+    END IF;
+END;
+$$;
+CREATE FUNCTION pgmq.acquire_queue_lock(queue_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtext('pgmq.queue_' || queue_name));
+END;
+$$;
+CREATE FUNCTION pgmq.archive(queue_name text, msg_ids bigint[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    sql TEXT;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+    atable TEXT := pgmq.format_table_name(queue_name, 'a');
+BEGIN
+    sql := FORMAT(
+        $QUERY$
+        WITH archived AS (
+            DELETE FROM pgmq.%I
+            WHERE msg_id = ANY($1)
+            RETURNING msg_id, vt, read_ct, enqueued_at, last_read_at, message, headers
+        )
+        INSERT INTO pgmq.%I (msg_id, vt, read_ct, enqueued_at, last_read_at, message, headers)
+        SELECT msg_id, vt, read_ct, enqueued_at, last_read_at, message, headers
+        FROM archived
+        RETURNING msg_id;
+        $QUERY$,
+        qtable, atable
+    );
+    RETURN QUERY EXECUTE sql USING msg_ids;
+END;
+$_$;
+CREATE FUNCTION pgmq.archive(queue_name text, msg_id bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    sql TEXT;
+    result BIGINT;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+    atable TEXT := pgmq.format_table_name(queue_name, 'a');
+BEGIN
+    sql := FORMAT(
+        $QUERY$
+        WITH archived AS (
+            DELETE FROM pgmq.%I
+            WHERE msg_id = $1
+            RETURNING msg_id, vt, read_ct, enqueued_at, last_read_at, message, headers
+        )
+        INSERT INTO pgmq.%I (msg_id, vt, read_ct, enqueued_at, last_read_at, message, headers)
+        SELECT msg_id, vt, read_ct, enqueued_at, last_read_at, message, headers
+        FROM archived
+        RETURNING msg_id;
+        $QUERY$,
+        qtable, atable
+    );
+    EXECUTE sql USING msg_id INTO result;
+    RETURN NOT (result IS NULL);
+END;
+$_$;
+CREATE FUNCTION pgmq.bind_topic(pattern text, queue_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pgmq.validate_topic_pattern(pattern);
+    IF queue_name IS NULL OR queue_name = '' THEN
+        RAISE EXCEPTION 'queue_name cannot be NULL or empty';
+    END IF;
+    IF NOT EXISTS (SELECT 1 FROM pgmq.meta WHERE meta.queue_name = bind_topic.queue_name) THEN
+        RAISE EXCEPTION 'Queue "%" does not exist. Create the queue first using pgmq.create()', queue_name;
+    END IF;
+    INSERT INTO pgmq.topic_bindings (pattern, queue_name)
+    VALUES (pattern, queue_name)
+    ON CONFLICT ON CONSTRAINT topic_bindings_unique_pattern_queue DO NOTHING;
+END;
+$$;
+CREATE FUNCTION pgmq.convert_archive_partitioned(table_name text, partition_interval text DEFAULT '10000'::text, retention_interval text DEFAULT '100000'::text, leading_partition integer DEFAULT 10) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  a_table_name TEXT := pgmq.format_table_name(table_name, 'a');
+  a_table_name_old TEXT := pgmq.format_table_name(table_name, 'a') || '_old';
+  qualified_a_table_name TEXT := format('pgmq.%I', a_table_name);
+  partition_col TEXT;
+  a_partition_col TEXT;
+BEGIN
+  PERFORM c.relkind
+    FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relname = a_table_name
+    AND c.relkind = 'p';
+  IF FOUND THEN
+    RAISE NOTICE 'Table %s is already partitioned', a_table_name;
+    RETURN;
+  END IF;
+  PERFORM c.relkind
+    FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relname = a_table_name
+    AND c.relkind = 'r';
+  IF NOT FOUND THEN
+    RAISE NOTICE 'Table %s does not exists', a_table_name;
+    RETURN;
+  END IF;
+  SELECT pgmq._get_partition_col(partition_interval) INTO partition_col;
+  -- For archive tables, use archived_at for time-based partitioning
+  IF partition_col = 'enqueued_at' THEN
+    a_partition_col := 'archived_at';
+  ELSE
+    a_partition_col := partition_col;
+  END IF;
+  EXECUTE 'ALTER TABLE ' || qualified_a_table_name || ' RENAME TO ' || a_table_name_old;
+  -- When partitioning by time (archived_at), we need to exclude constraints and indexes
+  -- because the existing PRIMARY KEY on msg_id alone is incompatible with partitioning by archived_at.
+  -- When partitioning by msg_id, we can keep all constraints including PRIMARY KEY.
+  IF a_partition_col = 'archived_at' THEN
+    EXECUTE format( 'CREATE TABLE pgmq.%I (LIKE pgmq.%I including defaults including generated including storage including comments) PARTITION BY RANGE (%I)', a_table_name, a_table_name_old, a_partition_col );
+  ELSE
+    EXECUTE format( 'CREATE TABLE pgmq.%I (LIKE pgmq.%I including all) PARTITION BY RANGE (%I)', a_table_name, a_table_name_old, a_partition_col );
+  END IF;
+  EXECUTE 'ALTER INDEX pgmq.archived_at_idx_' || table_name || ' RENAME TO archived_at_idx_' || table_name || '_old';
+  EXECUTE 'CREATE INDEX archived_at_idx_'|| table_name || ' ON ' || qualified_a_table_name ||'(archived_at)';
+  -- https://github.com/pgpartman/pg_partman/blob/master/doc/pg_partman.md
+  -- p_parent_table - the existing parent table. MUST be schema qualified, even if in public schema.
+  EXECUTE FORMAT(
+    $QUERY$
+    SELECT %I.create_parent(
+      p_parent_table := %L,
+      p_control := %L,
+      p_interval := %L,
+      p_type := case
+        when pgmq._get_pg_partman_major_version() = 5 then 'range'
+        else 'native'
+      end
+    )
+    $QUERY$,
+    pgmq._get_pg_partman_schema(),
+    qualified_a_table_name,
+    a_partition_col,
+    partition_interval
+  );
+  EXECUTE FORMAT(
+    $QUERY$
+    UPDATE %I.part_config
+    SET
+      retention = %L,
+      retention_keep_table = false,
+      retention_keep_index = false,
+      infinite_time_partitions = true
+    WHERE
+      parent_table = %L;
+    $QUERY$,
+    pgmq._get_pg_partman_schema(),
+    retention_interval,
+    qualified_a_table_name
+  );
+END;
+$_$;
+CREATE FUNCTION pgmq."create"(queue_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pgmq.create_non_partitioned(queue_name);
+END;
+$$;
+CREATE FUNCTION pgmq.create_fifo_index(queue_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pgmq._create_fifo_index_if_not_exists(queue_name);
+END;
+$$;
+CREATE FUNCTION pgmq.create_fifo_indexes_all() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    queue_record RECORD;
+BEGIN
+    FOR queue_record IN SELECT queue_name FROM pgmq.meta LOOP
+        PERFORM pgmq.create_fifo_index(queue_record.queue_name);
+    END LOOP;
+END;
+$$;
+CREATE FUNCTION pgmq.create_non_partitioned(queue_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+  qtable_seq TEXT := qtable || '_msg_id_seq';
+  atable TEXT := pgmq.format_table_name(queue_name, 'a');
+BEGIN
+  PERFORM pgmq.validate_queue_name(queue_name);
+  PERFORM pgmq.acquire_queue_lock(queue_name);
+  EXECUTE FORMAT(
+    $QUERY$
+    CREATE TABLE IF NOT EXISTS pgmq.%I (
+        msg_id BIGINT PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+        read_ct INT DEFAULT 0 NOT NULL,
+        enqueued_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+        last_read_at TIMESTAMP WITH TIME ZONE,
+        vt TIMESTAMP WITH TIME ZONE NOT NULL,
+        message JSONB,
+        headers JSONB
+    )
+    $QUERY$,
+    qtable
+  );
+  EXECUTE FORMAT(
+    $QUERY$
+    CREATE TABLE IF NOT EXISTS pgmq.%I (
+      msg_id BIGINT PRIMARY KEY,
+      read_ct INT DEFAULT 0 NOT NULL,
+      enqueued_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+      last_read_at TIMESTAMP WITH TIME ZONE,
+      archived_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+      vt TIMESTAMP WITH TIME ZONE NOT NULL,
+      message JSONB,
+      headers JSONB
+    );
+    $QUERY$,
+    atable
+  );
+  EXECUTE FORMAT(
+    $QUERY$
+    CREATE INDEX IF NOT EXISTS %I ON pgmq.%I (vt ASC);
+    $QUERY$,
+    qtable || '_vt_idx', qtable
+  );
+  EXECUTE FORMAT(
+    $QUERY$
+    CREATE INDEX IF NOT EXISTS %I ON pgmq.%I (archived_at);
+    $QUERY$,
+    'archived_at_idx_' || queue_name, atable
+  );
+  EXECUTE FORMAT(
+    $QUERY$
+    INSERT INTO pgmq.meta (queue_name, is_partitioned, is_unlogged)
+    VALUES (%L, false, false)
+    ON CONFLICT
+    DO NOTHING;
+    $QUERY$,
+    queue_name
+  );
+END;
+$_$;
+CREATE FUNCTION pgmq.create_partitioned(queue_name text, partition_interval text DEFAULT '10000'::text, retention_interval text DEFAULT '100000'::text, premake integer DEFAULT 4) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  partition_col TEXT;
+  a_partition_col TEXT;
+  qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+  qtable_seq TEXT := qtable || '_msg_id_seq';
+  atable TEXT := pgmq.format_table_name(queue_name, 'a');
+  fq_qtable TEXT := 'pgmq.' || qtable;
+  fq_atable TEXT := 'pgmq.' || atable;
+BEGIN
+  PERFORM pgmq.validate_queue_name(queue_name);
+  PERFORM pgmq.acquire_queue_lock(queue_name);
+  PERFORM pgmq._ensure_pg_partman_installed();
+  IF premake < 1 THEN
+    RAISE EXCEPTION 'premake must be at least 1, got %', premake;
+  END IF;
+  SELECT pgmq._get_partition_col(partition_interval) INTO partition_col;
+  EXECUTE FORMAT(
+    $QUERY$
+    CREATE TABLE IF NOT EXISTS pgmq.%I (
+        msg_id BIGINT GENERATED BY DEFAULT AS IDENTITY,
+        read_ct INT DEFAULT 0 NOT NULL,
+        enqueued_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+        last_read_at TIMESTAMP WITH TIME ZONE,
+        vt TIMESTAMP WITH TIME ZONE NOT NULL,
+        message JSONB,
+        headers JSONB
+    ) PARTITION BY RANGE (%I)
+    $QUERY$,
+    qtable, partition_col
+  );
+  -- https://github.com/pgpartman/pg_partman/blob/master/doc/pg_partman.md
+  -- p_parent_table - the existing parent table. MUST be schema qualified, even if in public schema.
+  EXECUTE FORMAT(
+    $QUERY$
+    SELECT %I.create_parent(
+      p_parent_table := %L,
+      p_control := %L,
+      p_interval := %L,
+      p_premake := %s,
+      p_type := case
+        when pgmq._get_pg_partman_major_version() = 5 then 'range'
+        else 'native'
+      end
+    )
+    $QUERY$,
+    pgmq._get_pg_partman_schema(),
+    fq_qtable,
+    partition_col,
+    partition_interval,
+    premake
+  );
+  EXECUTE FORMAT(
+    $QUERY$
+    CREATE INDEX IF NOT EXISTS %I ON pgmq.%I (%I);
+    $QUERY$,
+    qtable || '_part_idx', qtable, partition_col
+  );
+  EXECUTE FORMAT(
+    $QUERY$
+    UPDATE %I.part_config
+    SET
+        retention = %L,
+        retention_keep_table = false,
+        retention_keep_index = true,
+        automatic_maintenance = 'on'
+    WHERE parent_table = %L;
+    $QUERY$,
+    pgmq._get_pg_partman_schema(),
+    retention_interval,
+    'pgmq.' || qtable
+  );
+  EXECUTE FORMAT(
+    $QUERY$
+    INSERT INTO pgmq.meta (queue_name, is_partitioned, is_unlogged)
+    VALUES (%L, true, false)
+    ON CONFLICT
+    DO NOTHING;
+    $QUERY$,
+    queue_name
+  );
+  IF partition_col = 'enqueued_at' THEN
+    a_partition_col := 'archived_at';
+  ELSE
+    a_partition_col := partition_col;
+  END IF;
+  EXECUTE FORMAT(
+    $QUERY$
+    CREATE TABLE IF NOT EXISTS pgmq.%I (
+      msg_id BIGINT NOT NULL,
+      read_ct INT DEFAULT 0 NOT NULL,
+      enqueued_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+      last_read_at TIMESTAMP WITH TIME ZONE,
+      archived_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+      vt TIMESTAMP WITH TIME ZONE NOT NULL,
+      message JSONB,
+      headers JSONB
+    ) PARTITION BY RANGE (%I);
+    $QUERY$,
+    atable, a_partition_col
+  );
+  -- https://github.com/pgpartman/pg_partman/blob/master/doc/pg_partman.md
+  -- p_parent_table - the existing parent table. MUST be schema qualified, even if in public schema.
+  EXECUTE FORMAT(
+    $QUERY$
+    SELECT %I.create_parent(
+      p_parent_table := %L,
+      p_control := %L,
+      p_interval := %L,
+      p_premake := %s,
+      p_type := case
+        when pgmq._get_pg_partman_major_version() = 5 then 'range'
+        else 'native'
+      end
+    )
+    $QUERY$,
+    pgmq._get_pg_partman_schema(),
+    fq_atable,
+    a_partition_col,
+    partition_interval,
+    premake
+  );
+  EXECUTE FORMAT(
+    $QUERY$
+    UPDATE %I.part_config
+    SET
+        retention = %L,
+        retention_keep_table = false,
+        retention_keep_index = true,
+        automatic_maintenance = 'on'
+    WHERE parent_table = %L;
+    $QUERY$,
+    pgmq._get_pg_partman_schema(),
+    retention_interval,
+    'pgmq.' || atable
+  );
+  EXECUTE FORMAT(
+    $QUERY$
+    CREATE INDEX IF NOT EXISTS %I ON pgmq.%I (archived_at);
+    $QUERY$,
+    'archived_at_idx_' || queue_name, atable
+  );
+END;
+$_$;
+CREATE FUNCTION pgmq.create_unlogged(queue_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+  qtable_seq TEXT := qtable || '_msg_id_seq';
+  atable TEXT := pgmq.format_table_name(queue_name, 'a');
+BEGIN
+  PERFORM pgmq.validate_queue_name(queue_name);
+  PERFORM pgmq.acquire_queue_lock(queue_name);
+  EXECUTE FORMAT(
+    $QUERY$
+    CREATE UNLOGGED TABLE IF NOT EXISTS pgmq.%I (
+        msg_id BIGINT PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+        read_ct INT DEFAULT 0 NOT NULL,
+        enqueued_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+        last_read_at TIMESTAMP WITH TIME ZONE,
+        vt TIMESTAMP WITH TIME ZONE NOT NULL,
+        message JSONB,
+        headers JSONB
+    )
+    $QUERY$,
+    qtable
+  );
+  EXECUTE FORMAT(
+    $QUERY$
+    CREATE TABLE IF NOT EXISTS pgmq.%I (
+      msg_id BIGINT PRIMARY KEY,
+      read_ct INT DEFAULT 0 NOT NULL,
+      enqueued_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+      last_read_at TIMESTAMP WITH TIME ZONE,
+      archived_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+      vt TIMESTAMP WITH TIME ZONE NOT NULL,
+      message JSONB,
+      headers JSONB
+    );
+    $QUERY$,
+    atable
+  );
+  EXECUTE FORMAT(
+    $QUERY$
+    CREATE INDEX IF NOT EXISTS %I ON pgmq.%I (vt ASC);
+    $QUERY$,
+    qtable || '_vt_idx', qtable
+  );
+  EXECUTE FORMAT(
+    $QUERY$
+    CREATE INDEX IF NOT EXISTS %I ON pgmq.%I (archived_at);
+    $QUERY$,
+    'archived_at_idx_' || queue_name, atable
+  );
+  EXECUTE FORMAT(
+    $QUERY$
+    INSERT INTO pgmq.meta (queue_name, is_partitioned, is_unlogged)
+    VALUES (%L, false, true)
+    ON CONFLICT
+    DO NOTHING;
+    $QUERY$,
+    queue_name
+  );
+END;
+$_$;
+CREATE FUNCTION pgmq.delete(queue_name text, msg_ids bigint[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    sql TEXT;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+BEGIN
+    sql := FORMAT(
+        $QUERY$
+        DELETE FROM pgmq.%I
+        WHERE msg_id = ANY($1)
+        RETURNING msg_id
+        $QUERY$,
+        qtable
+    );
+    RETURN QUERY EXECUTE sql USING msg_ids;
+END;
+$_$;
+CREATE FUNCTION pgmq.delete(queue_name text, msg_id bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    sql TEXT;
+    result BIGINT;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+BEGIN
+    sql := FORMAT(
+        $QUERY$
+        DELETE FROM pgmq.%I
+        WHERE msg_id = $1
+        RETURNING msg_id
+        $QUERY$,
+        qtable
+    );
+    EXECUTE sql USING msg_id INTO result;
+    RETURN NOT (result IS NULL);
+END;
+$_$;
+CREATE FUNCTION pgmq.detach_archive(queue_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  atable TEXT := pgmq.format_table_name(queue_name, 'a');
+BEGIN
+  RAISE WARNING 'detach_archive(queue_name) is deprecated and is a no-op. It will be removed in PGMQ v2.0. Archive tables are no longer member objects.';
+END
+$$;
+CREATE FUNCTION pgmq.disable_notify_insert(queue_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+  v_queue_name TEXT := queue_name;
+BEGIN
+  EXECUTE FORMAT(
+    $QUERY$
+    DROP TRIGGER IF EXISTS trigger_notify_queue_insert_listeners ON pgmq.%I;
+    $QUERY$,
+    qtable
+  );
+  DELETE FROM pgmq.notify_insert_throttle nit WHERE nit.queue_name = v_queue_name;
+END;
+$_$;
+CREATE FUNCTION pgmq.drop_queue(queue_name text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+    qtable_seq TEXT := qtable || '_msg_id_seq';
+    fq_qtable TEXT := 'pgmq.' || qtable;
+    atable TEXT := pgmq.format_table_name(queue_name, 'a');
+    fq_atable TEXT := 'pgmq.' || atable;
+    partitioned BOOLEAN;
+BEGIN
+    PERFORM pgmq.acquire_queue_lock(queue_name);
+    EXECUTE FORMAT(
+        $QUERY$
+        SELECT is_partitioned FROM pgmq.meta WHERE queue_name = %L
+        $QUERY$,
+        queue_name
+    ) INTO partitioned;
+    -- check if the queue exists
+    IF NOT EXISTS (
+        SELECT 1
+        FROM information_schema.tables
+        WHERE table_name = qtable and table_schema = 'pgmq'
+    ) THEN
+        RAISE NOTICE 'pgmq queue `%` does not exist', queue_name;
+        RETURN FALSE;
+    END IF;
+    EXECUTE FORMAT(
+        $QUERY$
+        DROP TABLE IF EXISTS pgmq.%I
+        $QUERY$,
+        qtable
+    );
+    EXECUTE FORMAT(
+        $QUERY$
+        DROP TABLE IF EXISTS pgmq.%I
+        $QUERY$,
+        atable
+    );
+     IF EXISTS (
+          SELECT 1
+          FROM information_schema.tables
+          WHERE table_name = 'meta' and table_schema = 'pgmq'
+     ) THEN
+        EXECUTE FORMAT(
+            $QUERY$
+            DELETE FROM pgmq.meta WHERE queue_name = %L
+            $QUERY$,
+            queue_name
+        );
+     END IF;
+     IF partitioned THEN
+        EXECUTE FORMAT(
+          $QUERY$
+          DELETE FROM %I.part_config where parent_table in (%L, %L)
+          $QUERY$,
+          pgmq._get_pg_partman_schema(), fq_qtable, fq_atable
+        );
+     END IF;
+    RETURN TRUE;
+END;
+$_$;
+CREATE FUNCTION pgmq.drop_queue(queue_name text, partitioned boolean) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+    fq_qtable TEXT := 'pgmq.' || qtable;
+    atable TEXT := pgmq.format_table_name(queue_name, 'a');
+    fq_atable TEXT := 'pgmq.' || atable;
+BEGIN
+    RAISE WARNING 'drop_queue(queue_name, partitioned) is deprecated and will be removed in PGMQ v2.0. Use drop_queue(queue_name) instead';
+    PERFORM pgmq.drop_queue(queue_name);
+    RETURN TRUE;
+END;
+$$;
+CREATE FUNCTION pgmq.enable_notify_insert(queue_name text, throttle_interval_ms integer DEFAULT 250) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+  v_queue_name TEXT := queue_name;
+  v_throttle_interval_ms INTEGER := throttle_interval_ms;
+BEGIN
+  -- Validate that throttle_interval_ms is non-negative
+  IF v_throttle_interval_ms < 0 THEN
+    RAISE EXCEPTION 'throttle_interval_ms must be non-negative';
+  END IF;
+  -- Validate that the queue table exists
+  IF NOT EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = 'pgmq' AND table_name = qtable) THEN
+    RAISE EXCEPTION 'Queue "%" does not exist. Create it first using pgmq.create()', v_queue_name;
+  END IF;
+  PERFORM pgmq.disable_notify_insert(v_queue_name);
+  INSERT INTO pgmq.notify_insert_throttle (queue_name, throttle_interval_ms)
+  VALUES (v_queue_name, v_throttle_interval_ms)
+  ON CONFLICT ON CONSTRAINT notify_insert_throttle_queue_name_key DO UPDATE
+      SET throttle_interval_ms = EXCLUDED.throttle_interval_ms,
+          last_notified_at = to_timestamp(0);
+  EXECUTE FORMAT(
+    $QUERY$
+    CREATE CONSTRAINT TRIGGER trigger_notify_queue_insert_listeners
+    AFTER INSERT ON pgmq.%I
+    DEFERRABLE FOR EACH ROW
+    EXECUTE PROCEDURE pgmq.notify_queue_listeners()
+    $QUERY$,
+    qtable
+  );
+END;
+$_$;
+CREATE FUNCTION pgmq.format_table_name(queue_name text, prefix text) RETURNS text
+    LANGUAGE plpgsql
+    AS $_$
+BEGIN
+    IF queue_name ~ '\$|;|--|'''
+    THEN
+        RAISE EXCEPTION 'queue name contains invalid characters: $, ;, --, or \''';
+    END IF;
+    RETURN lower(prefix || '_' || queue_name);
+END;
+$_$;
+CREATE FUNCTION pgmq.list_notify_insert_throttles() RETURNS TABLE(queue_name text, throttle_interval_ms integer, last_notified_at timestamp with time zone)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT queue_name, throttle_interval_ms, last_notified_at
+    FROM pgmq.notify_insert_throttle
+    ORDER BY queue_name;
+$$;
+CREATE FUNCTION pgmq.list_queues() RETURNS SETOF pgmq.queue_record
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  RETURN QUERY SELECT * FROM pgmq.meta;
+END
+$$;
+CREATE FUNCTION pgmq.list_topic_bindings() RETURNS TABLE(pattern text, queue_name text, bound_at timestamp with time zone, compiled_regex text)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT pattern, queue_name, bound_at, compiled_regex
+    FROM pgmq.topic_bindings
+    ORDER BY bound_at DESC, pattern, queue_name;
+$$;
+CREATE FUNCTION pgmq.list_topic_bindings(queue_name text) RETURNS TABLE(pattern text, queue_name text, bound_at timestamp with time zone, compiled_regex text)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT pattern, tb.queue_name, bound_at, compiled_regex
+    FROM pgmq.topic_bindings tb
+    WHERE tb.queue_name = list_topic_bindings.queue_name
+    ORDER BY bound_at DESC, pattern;
+$$;
+CREATE FUNCTION pgmq.metrics(queue_name text) RETURNS pgmq.metrics_result
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    result_row pgmq.metrics_result;
+    query TEXT;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+    q_default_partition TEXT := qtable || '_default';
+    a_default_partition TEXT := pgmq.format_table_name(queue_name, 'a') || '_default';
+    default_partition_length BIGINT;
+BEGIN
+    -- Only partitioned queues have default partitions. Messages in them have no
+    -- partition of their own, which means pg_partman maintenance is failing for
+    -- this queue; a non-zero value here is the signal to act on. The planner's
+    -- estimate is used so that a large spill does not slow down every scrape.
+    IF to_regclass(FORMAT('pgmq.%I', q_default_partition)) IS NOT NULL THEN
+        SELECT COALESCE(SUM(GREATEST(c.reltuples, 0))::bigint, 0)
+        INTO default_partition_length
+        FROM pg_class c
+        WHERE c.oid IN (
+            to_regclass(FORMAT('pgmq.%I', q_default_partition)),
+            to_regclass(FORMAT('pgmq.%I', a_default_partition))
+        );
+    END IF;
+    query := FORMAT(
+        $QUERY$
+        WITH q_summary AS (
+            SELECT
+                count(*) as queue_length,
+                count(CASE WHEN vt <= NOW() THEN 1 END) as queue_visible_length,
+                EXTRACT(epoch FROM (NOW() - max(enqueued_at)))::int as newest_msg_age_sec,
+                EXTRACT(epoch FROM (NOW() - min(enqueued_at)))::int as oldest_msg_age_sec,
+                NOW() as scrape_time
+            FROM pgmq.%I
+        ),
+        all_metrics AS (
+            SELECT CASE
+                WHEN is_called THEN last_value ELSE 0
+                END as total_messages
+            FROM pgmq.%I
+        )
+        SELECT
+            %L as queue_name,
+            q_summary.queue_length,
+            q_summary.newest_msg_age_sec,
+            q_summary.oldest_msg_age_sec,
+            all_metrics.total_messages,
+            q_summary.scrape_time,
+            q_summary.queue_visible_length,
+            %L::bigint as default_partition_length
+        FROM q_summary, all_metrics
+        $QUERY$,
+        qtable, qtable || '_msg_id_seq', queue_name, default_partition_length
+    );
+    EXECUTE query INTO result_row;
+    RETURN result_row;
+END;
+$_$;
+CREATE FUNCTION pgmq.metrics_all() RETURNS SETOF pgmq.metrics_result
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    row_name RECORD;
+    result_row pgmq.metrics_result;
+BEGIN
+    FOR row_name IN SELECT queue_name FROM pgmq.meta LOOP
+        result_row := pgmq.metrics(row_name.queue_name);
+        RETURN NEXT result_row;
+    END LOOP;
+END;
+$$;
+CREATE FUNCTION pgmq.notify_queue_listeners() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  queue_name_extracted TEXT; -- Queue name extracted from trigger table name
+  updated_count        INTEGER; -- Number of rows updated (0 or 1)
+BEGIN
+  queue_name_extracted := substring(TG_TABLE_NAME from 3);
+  UPDATE pgmq.notify_insert_throttle
+  SET last_notified_at = clock_timestamp()
+  WHERE queue_name = queue_name_extracted
+    AND (
+      throttle_interval_ms = 0 -- No throttling configured
+          OR clock_timestamp() - last_notified_at >=
+             (throttle_interval_ms * INTERVAL '1 millisecond') -- Throttle interval has elapsed
+    );
+  -- Check how many rows were updated (will be 0 or 1)
+  GET DIAGNOSTICS updated_count = ROW_COUNT;
+  IF updated_count > 0 THEN
+    PERFORM PG_NOTIFY('pgmq.' || TG_TABLE_NAME || '.' || TG_OP, NULL);
+  END IF;
+RETURN NEW;
+END;
+$$;
+CREATE FUNCTION pgmq.pop(queue_name text, qty integer DEFAULT 1) RETURNS SETOF pgmq.message_record
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    sql TEXT;
+    result pgmq.message_record;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+BEGIN
+    sql := FORMAT(
+        $QUERY$
+        WITH cte AS
+            (
+                SELECT msg_id
+                FROM pgmq.%I
+                WHERE vt <= clock_timestamp()
+                ORDER BY msg_id ASC
+                LIMIT $1
+                FOR UPDATE SKIP LOCKED
+            )
+        DELETE from pgmq.%I
+        WHERE msg_id IN (select msg_id from cte)
+        RETURNING msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers;
+        $QUERY$,
+        qtable, qtable
+    );
+    RETURN QUERY EXECUTE sql USING qty;
+END;
+$_$;
+CREATE FUNCTION pgmq.purge_queue(queue_name text) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  deleted_count INTEGER;
+  qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+BEGIN
+  -- Get the row count before truncating
+  EXECUTE format('SELECT count(*) FROM pgmq.%I', qtable) INTO deleted_count;
+  -- Use TRUNCATE for better performance on large tables
+  EXECUTE format('TRUNCATE TABLE pgmq.%I', qtable);
+  -- Return the number of purged rows
+  RETURN deleted_count;
+END
+$$;
+CREATE FUNCTION pgmq.read(queue_name text, vt integer, qty integer, conditional jsonb DEFAULT '{}'::jsonb) RETURNS SETOF pgmq.message_record
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    sql TEXT;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+BEGIN
+    sql := FORMAT(
+        $QUERY$
+        WITH cte AS
+        (
+            SELECT msg_id
+            FROM pgmq.%I
+            WHERE vt <= clock_timestamp() AND CASE
+                WHEN %L != '{}'::jsonb THEN (message @> %2$L)::integer
+                ELSE 1
+            END = 1
+            ORDER BY msg_id ASC
+            LIMIT $1
+            FOR UPDATE SKIP LOCKED
+        )
+        UPDATE pgmq.%I m
+        SET
+            last_read_at = clock_timestamp(),
+            vt = clock_timestamp() + %L,
+            read_ct = read_ct + 1
+        FROM cte
+        WHERE m.msg_id = cte.msg_id
+        RETURNING m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        $QUERY$,
+        qtable, conditional, qtable, make_interval(secs => vt)
+    );
+    RETURN QUERY EXECUTE sql USING qty;
+END;
+$_$;
+CREATE FUNCTION pgmq.read_grouped(queue_name text, vt integer, qty integer) RETURNS SETOF pgmq.message_record
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    sql TEXT;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+BEGIN
+    sql := FORMAT(
+        $QUERY$
+        WITH fifo_groups AS (
+            -- Find the minimum msg_id for each FIFO group that's ready to be processed
+            SELECT
+                COALESCE(headers->>'x-pgmq-group', '_default_fifo_group') as fifo_key,
+                MIN(msg_id) as min_msg_id
+            FROM pgmq.%I
+            WHERE vt <= clock_timestamp()
+            GROUP BY COALESCE(headers->>'x-pgmq-group', '_default_fifo_group')
+        ),
+        locked_groups AS (
+            -- Lock the first available message in each FIFO group
+            SELECT
+                m.msg_id,
+                fg.fifo_key
+            FROM pgmq.%I m
+            INNER JOIN fifo_groups fg ON
+                COALESCE(m.headers->>'x-pgmq-group', '_default_fifo_group') = fg.fifo_key
+                AND m.msg_id = fg.min_msg_id
+            WHERE m.vt <= clock_timestamp()
+            ORDER BY m.msg_id ASC
+            FOR UPDATE SKIP LOCKED
+        ),
+        group_priorities AS (
+            -- Assign priority to groups based on their oldest message
+            SELECT
+                fifo_key,
+                msg_id as min_msg_id,
+                ROW_NUMBER() OVER (ORDER BY msg_id) as group_priority
+            FROM locked_groups
+        ),
+        filtered_groups as (
+            SELECT * FROM group_priorities gp
+            WHERE NOT EXISTS (
+                -- Ensure no earlier message in this group is currently being processed
+                SELECT 1
+                FROM pgmq.%I m2
+                WHERE COALESCE(m2.headers->>'x-pgmq-group', '_default_fifo_group') = gp.fifo_key
+                AND m2.vt > clock_timestamp()
+                AND m2.msg_id < gp.min_msg_id
+            )
+        ),
+        available_messages as (
+            SELECT gp.fifo_key, t.msg_id,gp.group_priority,
+                ROW_NUMBER() OVER (PARTITION BY gp.fifo_key ORDER BY t.msg_id) as msg_rank_in_group
+            FROM filtered_groups gp
+            CROSS JOIN LATERAL (
+                SELECT *
+                FROM pgmq.%I t
+                WHERE COALESCE(t.headers->>'x-pgmq-group', '_default_fifo_group') = gp.fifo_key
+                AND t.vt <= clock_timestamp()
+                ORDER BY msg_id
+                LIMIT $1  -- tip to limit query impact, we know we need at most qty in each group
+            ) t
+            ORDER BY gp.group_priority
+        ),
+        batch_selection AS (
+            -- Select messages to fill batch, prioritizing earliest group
+            SELECT
+                msg_id,
+                ROW_NUMBER() OVER (ORDER BY group_priority, msg_rank_in_group) as overall_rank
+            FROM available_messages
+        ),
+        selected_messages AS (
+            -- Limit to requested quantity
+            SELECT msg_id
+            FROM batch_selection
+            WHERE overall_rank <= $1
+            ORDER BY msg_id
+            FOR UPDATE SKIP LOCKED
+        )
+        UPDATE pgmq.%I m
+        SET
+            vt = clock_timestamp() + %L,
+            read_ct = read_ct + 1,
+            last_read_at = clock_timestamp()
+        FROM selected_messages sm
+        WHERE m.msg_id = sm.msg_id
+        RETURNING m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        $QUERY$,
+        qtable, qtable, qtable, qtable, qtable, make_interval(secs => vt)
+    );
+    RETURN QUERY EXECUTE sql USING qty;
+END;
+$_$;
+CREATE FUNCTION pgmq.read_grouped_head(queue_name text, vt integer, qty integer) RETURNS SETOF pgmq.message_record
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    sql TEXT;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+BEGIN
+    sql := FORMAT(
+        $QUERY$
+        WITH fifo_groups AS (
+            -- Determine the absolute head (oldest) message id per FIFO group, regardless of visibility
+            SELECT
+                COALESCE(headers->>'x-pgmq-group', '_default_fifo_group') AS fifo_key,
+                MIN(msg_id) AS head_msg_id
+            FROM pgmq.%1$I
+            GROUP BY COALESCE(headers->>'x-pgmq-group', '_default_fifo_group')
+        ),
+        selected_messages AS (
+            -- Take at most 1 message per group
+            SELECT g.head_msg_id msg_id
+            FROM fifo_groups g
+            JOIN pgmq.%1$I q ON q.msg_id = g.head_msg_id
+	        WHERE q.vt <= clock_timestamp()
+            ORDER BY q.msg_id
+            LIMIT $1
+            FOR UPDATE SKIP LOCKED
+        )
+        UPDATE pgmq.%1$I m
+        SET
+            vt = clock_timestamp() + %2$L,
+            read_ct = read_ct + 1,
+            last_read_at = clock_timestamp()
+        FROM selected_messages sm
+        WHERE m.msg_id = sm.msg_id
+        RETURNING m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        $QUERY$,
+        qtable, make_interval(secs => vt)
+    );
+    RETURN QUERY EXECUTE sql USING qty;
+END;
+$_$;
+CREATE FUNCTION pgmq.read_grouped_head_with_poll(queue_name text, vt integer, qty integer, max_poll_seconds integer DEFAULT 5, poll_interval_ms integer DEFAULT 100) RETURNS SETOF pgmq.message_record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    r pgmq.message_record;
+    stop_at TIMESTAMPTZ;
+BEGIN
+    stop_at := clock_timestamp() + make_interval(secs => max_poll_seconds);
+    LOOP
+      IF clock_timestamp() >= stop_at THEN
+        RETURN;
+      END IF;
+      FOR r IN
+        SELECT * FROM pgmq.read_grouped_head(queue_name, vt, qty)
+      LOOP
+        RETURN NEXT r;
+      END LOOP;
+      IF FOUND THEN
+        RETURN;
+      ELSE
+        PERFORM pg_sleep(poll_interval_ms::numeric / 1000);
+      END IF;
+    END LOOP;
+END;
+$$;
+CREATE FUNCTION pgmq.read_grouped_rr(queue_name text, vt integer, qty integer) RETURNS SETOF pgmq.message_record
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    sql TEXT;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+BEGIN
+    sql := FORMAT(
+        $QUERY$
+        WITH fifo_groups AS (
+            -- Determine the absolute head (oldest) message id per FIFO group, regardless of visibility
+            SELECT
+                COALESCE(headers->>'x-pgmq-group', '_default_fifo_group') AS fifo_key,
+                MIN(msg_id) AS head_msg_id
+            FROM pgmq.%1$I
+            GROUP BY COALESCE(headers->>'x-pgmq-group', '_default_fifo_group')
+        ),
+        eligible_groups AS (
+            -- Only groups whose head message is currently visible
+            -- Acquire a transaction-level advisory lock per group to prevent concurrent selection
+            SELECT
+                g.fifo_key,
+                g.head_msg_id,
+                ROW_NUMBER() OVER (ORDER BY g.head_msg_id) AS group_priority
+            FROM fifo_groups g
+            JOIN pgmq.%2$I h ON h.msg_id = g.head_msg_id
+            WHERE h.vt <= clock_timestamp()
+              AND pg_try_advisory_xact_lock(pg_catalog.hashtextextended(g.fifo_key, 0))
+        ),
+        available_messages AS (
+            -- All currently visible messages starting at the head for each eligible group
+            SELECT
+                m.msg_id,
+                eg.group_priority,
+                ROW_NUMBER() OVER (
+                    PARTITION BY eg.fifo_key
+                    ORDER BY m.msg_id
+                ) AS msg_rank_in_group
+            FROM pgmq.%3$I m
+            JOIN eligible_groups eg
+              ON COALESCE(m.headers->>'x-pgmq-group', '_default_fifo_group') = eg.fifo_key
+            WHERE m.vt <= clock_timestamp()
+              AND m.msg_id >= eg.head_msg_id
+        ),
+        ordered_messages AS (
+            -- Layered round-robin: take rank 1 of all groups by group_priority, then rank 2, etc.
+            -- Assign selection order before locking
+            SELECT msg_id, ROW_NUMBER() OVER (ORDER BY msg_rank_in_group, group_priority) as selection_order
+            FROM available_messages
+        ),
+        selected_messages AS (
+            -- Lock the messages in the correct order, preserving selection_order
+            SELECT om.msg_id, om.selection_order
+            FROM ordered_messages om
+            JOIN pgmq.%4$I m ON m.msg_id = om.msg_id
+            WHERE om.selection_order <= $1
+            ORDER BY om.selection_order
+            FOR UPDATE OF m SKIP LOCKED
+        ),
+        updated_messages AS (
+            UPDATE pgmq.%5$I m
+            SET
+                vt = clock_timestamp() + %6$L,
+                read_ct = read_ct + 1,
+                last_read_at = clock_timestamp()
+            FROM selected_messages sm
+            WHERE m.msg_id = sm.msg_id
+              AND m.vt <= clock_timestamp() -- final guard to avoid duplicate reads under races
+            RETURNING m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers, sm.selection_order
+        )
+        SELECT msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        FROM updated_messages
+        ORDER BY selection_order;
+        $QUERY$,
+        qtable, qtable, qtable, qtable, qtable, make_interval(secs => vt)
+    );
+    RETURN QUERY EXECUTE sql USING qty;
+END;
+$_$;
+CREATE FUNCTION pgmq.read_grouped_rr_with_poll(queue_name text, vt integer, qty integer, max_poll_seconds integer DEFAULT 5, poll_interval_ms integer DEFAULT 100) RETURNS SETOF pgmq.message_record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    r pgmq.message_record;
+    stop_at TIMESTAMP;
+BEGIN
+    stop_at := clock_timestamp() + make_interval(secs => max_poll_seconds);
+    LOOP
+      IF (SELECT clock_timestamp() >= stop_at) THEN
+        RETURN;
+      END IF;
+      FOR r IN
+        SELECT * FROM pgmq.read_grouped_rr(queue_name, vt, qty)
+      LOOP
+        RETURN NEXT r;
+      END LOOP;
+      IF FOUND THEN
+        RETURN;
+      ELSE
+        PERFORM pg_sleep(poll_interval_ms::numeric / 1000);
+      END IF;
+    END LOOP;
+END;
+$$;
+CREATE FUNCTION pgmq.read_grouped_with_poll(queue_name text, vt integer, qty integer, max_poll_seconds integer DEFAULT 5, poll_interval_ms integer DEFAULT 100) RETURNS SETOF pgmq.message_record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    r pgmq.message_record;
+    stop_at TIMESTAMP;
+BEGIN
+    stop_at := clock_timestamp() + make_interval(secs => max_poll_seconds);
+    LOOP
+      IF (SELECT clock_timestamp() >= stop_at) THEN
+        RETURN;
+      END IF;
+      FOR r IN
+        SELECT * FROM pgmq.read_grouped(queue_name, vt, qty)
+      LOOP
+        RETURN NEXT r;
+      END LOOP;
+      IF FOUND THEN
+        RETURN;
+      ELSE
+        PERFORM pg_sleep(poll_interval_ms::numeric / 1000);
+      END IF;
+    END LOOP;
+END;
+$$;
+CREATE FUNCTION pgmq.read_with_poll(queue_name text, vt integer, qty integer, max_poll_seconds integer DEFAULT 5, poll_interval_ms integer DEFAULT 100, conditional jsonb DEFAULT '{}'::jsonb) RETURNS SETOF pgmq.message_record
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    r pgmq.message_record;
+    stop_at TIMESTAMP;
+    sql TEXT;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+BEGIN
+    stop_at := clock_timestamp() + make_interval(secs => max_poll_seconds);
+    LOOP
+      IF (SELECT clock_timestamp() >= stop_at) THEN
+        RETURN;
+      END IF;
+      sql := FORMAT(
+          $QUERY$
+          WITH cte AS
+          (
+              SELECT msg_id
+              FROM pgmq.%I
+              WHERE vt <= clock_timestamp() AND CASE
+                  WHEN %L != '{}'::jsonb THEN (message @> %2$L)::integer
+                  ELSE 1
+              END = 1
+              ORDER BY msg_id ASC
+              LIMIT $1
+              FOR UPDATE SKIP LOCKED
+          )
+          UPDATE pgmq.%I m
+          SET
+              last_read_at = clock_timestamp(),
+              vt = clock_timestamp() + %L,
+              read_ct = read_ct + 1
+          FROM cte
+          WHERE m.msg_id = cte.msg_id
+          RETURNING m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+          $QUERY$,
+          qtable, conditional, qtable, make_interval(secs => vt)
+      );
+      FOR r IN
+        EXECUTE sql USING qty
+      LOOP
+        RETURN NEXT r;
+      END LOOP;
+      IF FOUND THEN
+        RETURN;
+      ELSE
+        PERFORM pg_sleep(poll_interval_ms::numeric / 1000);
+      END IF;
+    END LOOP;
+END;
+$_$;
+CREATE FUNCTION pgmq.send(queue_name text, msg jsonb) RETURNS SETOF bigint
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send(queue_name, msg, NULL, clock_timestamp());
+$$;
+CREATE FUNCTION pgmq.send(queue_name text, msg jsonb, delay integer) RETURNS SETOF bigint
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send(queue_name, msg, NULL, clock_timestamp() + make_interval(secs => delay));
+$$;
+CREATE FUNCTION pgmq.send(queue_name text, msg jsonb, headers jsonb) RETURNS SETOF bigint
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send(queue_name, msg, headers, clock_timestamp());
+$$;
+CREATE FUNCTION pgmq.send(queue_name text, msg jsonb, delay timestamp with time zone) RETURNS SETOF bigint
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send(queue_name, msg, NULL, delay);
+$$;
+CREATE FUNCTION pgmq.send(queue_name text, msg jsonb, headers jsonb, delay integer) RETURNS SETOF bigint
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send(queue_name, msg, headers, clock_timestamp() + make_interval(secs => delay));
+$$;
+CREATE FUNCTION pgmq.send(queue_name text, msg jsonb, headers jsonb, delay timestamp with time zone) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    sql TEXT;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+BEGIN
+    sql := FORMAT(
+            $QUERY$
+        INSERT INTO pgmq.%I (vt, message, headers)
+        VALUES ($2, $1, $3)
+        RETURNING msg_id;
+        $QUERY$,
+            qtable
+           );
+    RETURN QUERY EXECUTE sql USING msg, delay, headers;
+END;
+$_$;
+CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[]) RETURNS SETOF bigint
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send_batch(queue_name, msgs, NULL, clock_timestamp());
+$$;
+CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[]) RETURNS SETOF bigint
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send_batch(queue_name, msgs, headers, clock_timestamp());
+$$;
+CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[], delay integer) RETURNS SETOF bigint
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send_batch(queue_name, msgs, NULL, clock_timestamp() + make_interval(secs => delay));
+$$;
+CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[], delay timestamp with time zone) RETURNS SETOF bigint
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send_batch(queue_name, msgs, NULL, delay);
+$$;
+CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay integer) RETURNS SETOF bigint
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send_batch(queue_name, msgs, headers, clock_timestamp() + make_interval(secs => delay));
+$$;
+CREATE FUNCTION pgmq.send_batch(queue_name text, msgs jsonb[], headers jsonb[], delay timestamp with time zone) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pgmq._validate_batch_params(msgs, headers);
+    RETURN QUERY SELECT * FROM pgmq._send_batch(queue_name, msgs, headers, delay);
+END;
+$$;
+CREATE FUNCTION pgmq.send_batch_topic(routing_key text, msgs jsonb[]) RETURNS TABLE(queue_name text, msg_id bigint)
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send_batch_topic(routing_key, msgs, NULL, clock_timestamp());
+$$;
+CREATE FUNCTION pgmq.send_batch_topic(routing_key text, msgs jsonb[], headers jsonb[]) RETURNS TABLE(queue_name text, msg_id bigint)
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send_batch_topic(routing_key, msgs, headers, clock_timestamp());
+$$;
+CREATE FUNCTION pgmq.send_batch_topic(routing_key text, msgs jsonb[], delay integer) RETURNS TABLE(queue_name text, msg_id bigint)
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send_batch_topic(routing_key, msgs, NULL, clock_timestamp() + make_interval(secs => delay));
+$$;
+CREATE FUNCTION pgmq.send_batch_topic(routing_key text, msgs jsonb[], delay timestamp with time zone) RETURNS TABLE(queue_name text, msg_id bigint)
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send_batch_topic(routing_key, msgs, NULL, delay);
+$$;
+CREATE FUNCTION pgmq.send_batch_topic(routing_key text, msgs jsonb[], headers jsonb[], delay integer) RETURNS TABLE(queue_name text, msg_id bigint)
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.send_batch_topic(routing_key, msgs, headers, clock_timestamp() + make_interval(secs => delay));
+$$;
+CREATE FUNCTION pgmq.send_batch_topic(routing_key text, msgs jsonb[], headers jsonb[], delay timestamp with time zone) RETURNS TABLE(queue_name text, msg_id bigint)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    b RECORD;
+BEGIN
+    PERFORM pgmq.validate_routing_key(routing_key);
+    -- Validate batch parameters once (not per queue)
+    PERFORM pgmq._validate_batch_params(msgs, headers);
+    -- Filter matching patterns in SQL for better performance (uses index)
+    -- Any failure will rollback the entire transaction
+    FOR b IN
+        SELECT DISTINCT tb.queue_name
+        FROM pgmq.topic_bindings tb
+        WHERE routing_key ~ tb.compiled_regex
+        ORDER BY tb.queue_name -- Deterministic ordering, deduplicated by queue_name
+        LOOP
+            -- Use private _send_batch to avoid redundant validation
+            RETURN QUERY
+            SELECT b.queue_name, batch_result.msg_id
+            FROM pgmq._send_batch(b.queue_name, msgs, headers, delay) AS batch_result(msg_id);
+        END LOOP;
+    RETURN;
+END;
+$$;
+CREATE FUNCTION pgmq.send_topic(routing_key text, msg jsonb) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN pgmq.send_topic(routing_key, msg, NULL, 0);
+END;
+$$;
+CREATE FUNCTION pgmq.send_topic(routing_key text, msg jsonb, delay integer) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN pgmq.send_topic(routing_key, msg, NULL, delay);
+END;
+$$;
+CREATE FUNCTION pgmq.send_topic(routing_key text, msg jsonb, headers jsonb, delay integer) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    b             RECORD;
+    matched_count integer := 0;
+BEGIN
+    PERFORM pgmq.validate_routing_key(routing_key);
+    IF msg IS NULL THEN
+        RAISE EXCEPTION 'msg cannot be NULL';
+    END IF;
+    IF delay < 0 THEN
+        RAISE EXCEPTION 'delay cannot be negative, got: %', delay;
+    END IF;
+    -- Filter matching patterns in SQL for better performance (uses index)
+    -- Any failure will rollback the entire transaction
+    FOR b IN
+        SELECT DISTINCT tb.queue_name
+        FROM pgmq.topic_bindings tb
+        WHERE routing_key ~ tb.compiled_regex
+        ORDER BY tb.queue_name -- Deterministic ordering, deduplicated by queue_name
+        LOOP
+            PERFORM pgmq.send(b.queue_name, msg, headers, delay);
+            matched_count := matched_count + 1;
+        END LOOP;
+    RETURN matched_count;
+END;
+$$;
+CREATE FUNCTION pgmq.set_vt(queue_name text, msg_ids bigint[], vt integer) RETURNS SETOF pgmq.message_record
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.set_vt(queue_name, msg_ids, clock_timestamp() + make_interval(secs => vt));
+$$;
+CREATE FUNCTION pgmq.set_vt(queue_name text, msg_ids bigint[], vt timestamp with time zone) RETURNS SETOF pgmq.message_record
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    sql TEXT;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+BEGIN
+    sql := FORMAT(
+        $QUERY$
+        UPDATE pgmq.%I
+        SET vt = $1
+        WHERE msg_id = ANY($2)
+        RETURNING msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers;
+        $QUERY$,
+        qtable
+    );
+    RETURN QUERY EXECUTE sql USING vt, msg_ids;
+END;
+$_$;
+CREATE FUNCTION pgmq.set_vt(queue_name text, msg_id bigint, vt integer) RETURNS SETOF pgmq.message_record
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM pgmq.set_vt(queue_name, msg_id, clock_timestamp() + make_interval(secs => vt));
+$$;
+CREATE FUNCTION pgmq.set_vt(queue_name text, msg_id bigint, vt timestamp with time zone) RETURNS SETOF pgmq.message_record
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    sql TEXT;
+    result pgmq.message_record;
+    qtable TEXT := pgmq.format_table_name(queue_name, 'q');
+BEGIN
+    sql := FORMAT(
+        $QUERY$
+        UPDATE pgmq.%I
+        SET vt = $1
+        WHERE msg_id = $2
+        RETURNING msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers;
+        $QUERY$, 
+        qtable
+    );
+    RETURN QUERY EXECUTE sql USING vt, msg_id;
+END;
+$_$;
+CREATE FUNCTION pgmq.test_routing(routing_key text) RETURNS TABLE(pattern text, queue_name text, compiled_regex text)
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    PERFORM pgmq.validate_routing_key(routing_key);
+    RETURN QUERY
+        SELECT b.pattern,
+               b.queue_name,
+               b.compiled_regex
+        FROM pgmq.topic_bindings b
+        WHERE routing_key ~ b.compiled_regex
+        ORDER BY b.pattern;
+END;
+$$;
+CREATE FUNCTION pgmq.unbind_topic(pattern text, queue_name text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    rows_deleted integer;
+BEGIN
+    IF pattern IS NULL OR pattern = '' THEN
+        RAISE EXCEPTION 'pattern cannot be NULL or empty';
+    END IF;
+    IF queue_name IS NULL OR queue_name = '' THEN
+        RAISE EXCEPTION 'queue_name cannot be NULL or empty';
+    END IF;
+    DELETE
+    FROM pgmq.topic_bindings
+    WHERE topic_bindings.pattern = unbind_topic.pattern
+      AND topic_bindings.queue_name = unbind_topic.queue_name;
+    GET DIAGNOSTICS rows_deleted = ROW_COUNT;
+    IF rows_deleted > 0 THEN
+        RETURN true;
+    ELSE
+        RETURN false;
+    END IF;
+END;
+$$;
+CREATE FUNCTION pgmq.update_notify_insert(queue_name text, throttle_interval_ms integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF throttle_interval_ms < 0 THEN
+        RAISE EXCEPTION 'throttle_interval_ms must be non-negative, got: %', throttle_interval_ms;
+    END IF;
+    IF NOT EXISTS (SELECT 1 FROM pgmq.meta WHERE meta.queue_name = update_notify_insert.queue_name) THEN
+        RAISE EXCEPTION 'Queue "%" does not exist. Create the queue first using pgmq.create()', queue_name;
+    END IF;
+    IF NOT EXISTS (SELECT 1 FROM pgmq.notify_insert_throttle WHERE notify_insert_throttle.queue_name = update_notify_insert.queue_name) THEN
+        RAISE EXCEPTION 'Queue "%" does not have notify_insert enabled. Enable it first using pgmq.enable_notify_insert()', queue_name;
+    END IF;
+    UPDATE pgmq.notify_insert_throttle
+    SET throttle_interval_ms = update_notify_insert.throttle_interval_ms,
+        last_notified_at = to_timestamp(0)
+    WHERE notify_insert_throttle.queue_name = update_notify_insert.queue_name;
+END;
+$$;
+CREATE FUNCTION pgmq.validate_queue_name(queue_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF length(queue_name) > 47 THEN
+    -- complete table identifier must be <= 63
+    -- https://www.postgresql.org/docs/17/sql-syntax-lexical.html#SQL-SYNTAX-IDENTIFIERS
+    -- e.g. template_pgmq_q_my_queue is an identifier for my_queue when partitioned
+    -- template_pgmq_q_ (16) + <a max length queue name> (47) = 63 
+    RAISE EXCEPTION 'queue name is too long, maximum length is 47 characters';
+  END IF;
+END;
+$$;
+CREATE FUNCTION pgmq.validate_routing_key(routing_key text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+BEGIN
+    -- Valid routing key examples:
+    --   "logs.error"
+    --   "app.user-service.auth"
+    --   "system_events.db.connection_failed"
+    --
+    -- Invalid routing key examples:
+    --   ""                     - empty
+    --   ".logs.error"          - starts with dot
+    --   "logs.error."          - ends with dot
+    --   "logs..error"          - consecutive dots
+    --   "logs.error!"          - invalid character
+    --   "logs error"           - space not allowed
+    --   "logs.*"               - wildcards not allowed in routing keys
+    IF routing_key IS NULL OR routing_key = '' THEN
+        RAISE EXCEPTION 'routing_key cannot be NULL or empty';
+    END IF;
+    IF length(routing_key) > 255 THEN
+        RAISE EXCEPTION 'routing_key length cannot exceed 255 characters, got % characters', length(routing_key);
+    END IF;
+    IF routing_key !~ '^[a-zA-Z0-9._-]+$' THEN
+        RAISE EXCEPTION 'routing_key contains invalid characters. Only alphanumeric, dots, hyphens, and underscores are allowed. Got: %', routing_key;
+    END IF;
+    IF routing_key ~ '^\.' THEN
+        RAISE EXCEPTION 'routing_key cannot start with a dot. Got: %', routing_key;
+    END IF;
+    IF routing_key ~ '\.$' THEN
+        RAISE EXCEPTION 'routing_key cannot end with a dot. Got: %', routing_key;
+    END IF;
+    IF routing_key ~ '\.\.' THEN
+        RAISE EXCEPTION 'routing_key cannot contain consecutive dots. Got: %', routing_key;
+    END IF;
+    RETURN true;
+END;
+$_$;
+CREATE FUNCTION pgmq.validate_topic_pattern(pattern text) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+BEGIN
+    -- Valid pattern examples:
+    --   "logs.*"           - matches one segment after logs. (e.g., logs.error, logs.info)
+    --   "logs.#"           - matches one or more segments after logs. (e.g., logs.error, logs.api.error)
+    --   "*.error"          - matches one segment before .error (e.g., app.error, db.error)
+    --   "#.error"          - matches one or more segments before .error (e.g., app.error, x.y.error)
+    --   "app.*.#"          - mixed wildcards (one segment then one or more)
+    --   "#"                - catch-all pattern, matches any routing key
+    --
+    -- Invalid pattern examples:
+    --   ".logs.*"          - starts with dot
+    --   "logs.*."          - ends with dot
+    --   "logs..error"      - consecutive dots
+    --   "logs.**"          - consecutive stars
+    --   "logs.##"          - consecutive hashes
+    --   "logs.*#"          - adjacent wildcards
+    --   "logs.error!"      - invalid character
+    IF pattern IS NULL OR pattern = '' THEN
+        RAISE EXCEPTION 'pattern cannot be NULL or empty';
+    END IF;
+    IF length(pattern) > 255 THEN
+        RAISE EXCEPTION 'pattern length cannot exceed 255 characters, got % characters', length(pattern);
+    END IF;
+    IF pattern !~ '^[a-zA-Z0-9._\-*#]+$' THEN
+        RAISE EXCEPTION 'pattern contains invalid characters. Only alphanumeric, dots, hyphens, underscores, *, and # are allowed. Got: %', pattern;
+    END IF;
+    IF pattern ~ '^\.' THEN
+        RAISE EXCEPTION 'pattern cannot start with a dot. Got: %', pattern;
+    END IF;
+    IF pattern ~ '\.$' THEN
+        RAISE EXCEPTION 'pattern cannot end with a dot. Got: %', pattern;
+    END IF;
+    IF pattern ~ '\.\.' THEN
+        RAISE EXCEPTION 'pattern cannot contain consecutive dots. Got: %', pattern;
+    END IF;
+    IF pattern ~ '\*\*' THEN
+        RAISE EXCEPTION 'pattern cannot contain consecutive stars (**). Use # for multi-segment matching. Got: %', pattern;
+    END IF;
+    IF pattern ~ '##' THEN
+        RAISE EXCEPTION 'pattern cannot contain consecutive hashes (##). A single # already matches zero or more segments. Got: %', pattern;
+    END IF;
+    IF pattern ~ '\*#' OR pattern ~ '#\*' THEN
+        RAISE EXCEPTION 'pattern cannot contain adjacent wildcards (*# or #*). Separate wildcards with dots. Got: %', pattern;
+    END IF;
+    RETURN true;
+END;
+$_$;
+CREATE FUNCTION public.engagement_search_grams(seed bigint, text text) RETURNS bigint[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+        SELECT array(SELECT hashtextextended(substr(text, i, 3), seed)
+                     FROM generate_series(1, length(text) - 2) AS i)
+    $$;
+CREATE FUNCTION public.engagement_trail_is_append_only() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+    BEGIN
+        IF TG_OP = 'DELETE' AND current_setting('eds.trail_retention', true) = 'on'
+           AND OLD.at < now() - interval '30 days' THEN
+            RETURN OLD;
+        END IF;
+        RAISE EXCEPTION 'The trail is append-only.';
+    END $$;
+SET LOCAL default_tablespace = '';
+SET LOCAL default_table_access_method = heap;
+CREATE TABLE pgmq.meta (
+    queue_name character varying NOT NULL,
+    is_partitioned boolean NOT NULL,
+    is_unlogged boolean NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+CREATE UNLOGGED TABLE pgmq.notify_insert_throttle (
+    queue_name character varying NOT NULL,
+    throttle_interval_ms integer DEFAULT 0 NOT NULL,
+    last_notified_at timestamp with time zone DEFAULT to_timestamp((0)::double precision) NOT NULL
+);
+CREATE TABLE pgmq.topic_bindings (
+    pattern text NOT NULL,
+    queue_name text NOT NULL,
+    bound_at timestamp with time zone DEFAULT now() NOT NULL,
+    compiled_regex text GENERATED ALWAYS AS ((('^'::text || replace(replace(regexp_replace(pattern, '([.+?{}()|\[\]\\^$])'::text, '\\\1'::text, 'g'::text), '*'::text, '[^.]+'::text), '#'::text, '.*'::text)) || '$'::text)) STORED
+);
+CREATE TABLE public.auth_group (
+    id integer NOT NULL,
+    name character varying(150) NOT NULL
+);
+ALTER TABLE public.auth_group ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.auth_group_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.auth_group_permissions (
+    id bigint NOT NULL,
+    group_id integer NOT NULL,
+    permission_id integer NOT NULL
+);
+ALTER TABLE public.auth_group_permissions ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.auth_group_permissions_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.auth_permission (
+    id integer NOT NULL,
+    name character varying(255) NOT NULL,
+    content_type_id integer NOT NULL,
+    codename character varying(100) NOT NULL
+);
+ALTER TABLE public.auth_permission ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.auth_permission_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.auth_user (
+    id integer NOT NULL,
+    password character varying(128) NOT NULL,
+    last_login timestamp with time zone,
+    is_superuser boolean NOT NULL,
+    username character varying(150) NOT NULL,
+    first_name character varying(150) NOT NULL,
+    last_name character varying(150) NOT NULL,
+    email character varying(254) NOT NULL,
+    is_staff boolean NOT NULL,
+    is_active boolean NOT NULL,
+    date_joined timestamp with time zone NOT NULL
+);
+CREATE TABLE public.auth_user_groups (
+    id bigint NOT NULL,
+    user_id integer NOT NULL,
+    group_id integer NOT NULL
+);
+ALTER TABLE public.auth_user_groups ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.auth_user_groups_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+ALTER TABLE public.auth_user ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.auth_user_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.auth_user_user_permissions (
+    id bigint NOT NULL,
+    user_id integer NOT NULL,
+    permission_id integer NOT NULL
+);
+ALTER TABLE public.auth_user_user_permissions ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.auth_user_user_permissions_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.django_admin_log (
+    id integer NOT NULL,
+    action_time timestamp with time zone NOT NULL,
+    object_id text,
+    object_repr character varying(200) NOT NULL,
+    action_flag smallint NOT NULL,
+    change_message text NOT NULL,
+    content_type_id integer,
+    user_id integer NOT NULL,
+    CONSTRAINT django_admin_log_action_flag_check CHECK ((action_flag >= 0))
+);
+ALTER TABLE public.django_admin_log ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.django_admin_log_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.django_celery_beat_clockedschedule (
+    id integer NOT NULL,
+    clocked_time timestamp with time zone NOT NULL
+);
+ALTER TABLE public.django_celery_beat_clockedschedule ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.django_celery_beat_clockedschedule_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.django_celery_beat_crontabschedule (
+    id integer NOT NULL,
+    minute character varying(240) NOT NULL,
+    hour character varying(96) NOT NULL,
+    day_of_week character varying(64) NOT NULL,
+    day_of_month character varying(124) NOT NULL,
+    month_of_year character varying(64) NOT NULL,
+    timezone character varying(63) NOT NULL
+);
+ALTER TABLE public.django_celery_beat_crontabschedule ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.django_celery_beat_crontabschedule_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.django_celery_beat_intervalschedule (
+    id integer NOT NULL,
+    every integer NOT NULL,
+    period character varying(24) NOT NULL
+);
+ALTER TABLE public.django_celery_beat_intervalschedule ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.django_celery_beat_intervalschedule_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.django_celery_beat_periodictask (
+    id integer NOT NULL,
+    name character varying(200) NOT NULL,
+    task character varying(200) NOT NULL,
+    args text NOT NULL,
+    kwargs text NOT NULL,
+    queue character varying(200),
+    exchange character varying(200),
+    routing_key character varying(200),
+    expires timestamp with time zone,
+    enabled boolean NOT NULL,
+    last_run_at timestamp with time zone,
+    total_run_count integer NOT NULL,
+    date_changed timestamp with time zone NOT NULL,
+    description text NOT NULL,
+    crontab_id integer,
+    interval_id integer,
+    solar_id integer,
+    one_off boolean NOT NULL,
+    start_time timestamp with time zone,
+    priority integer,
+    headers text NOT NULL,
+    clocked_id integer,
+    expire_seconds integer,
+    CONSTRAINT django_celery_beat_periodictask_expire_seconds_check CHECK ((expire_seconds >= 0)),
+    CONSTRAINT django_celery_beat_periodictask_priority_check CHECK ((priority >= 0)),
+    CONSTRAINT django_celery_beat_periodictask_total_run_count_check CHECK ((total_run_count >= 0))
+);
+ALTER TABLE public.django_celery_beat_periodictask ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.django_celery_beat_periodictask_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.django_celery_beat_periodictasks (
+    ident smallint NOT NULL,
+    last_update timestamp with time zone NOT NULL
+);
+CREATE TABLE public.django_celery_beat_solarschedule (
+    id integer NOT NULL,
+    event character varying(24) NOT NULL,
+    latitude numeric(9,6) NOT NULL,
+    longitude numeric(9,6) NOT NULL
+);
+ALTER TABLE public.django_celery_beat_solarschedule ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.django_celery_beat_solarschedule_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.django_content_type (
+    id integer NOT NULL,
+    app_label character varying(100) NOT NULL,
+    model character varying(100) NOT NULL
+);
+ALTER TABLE public.django_content_type ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.django_content_type_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.django_migrations (
+    id bigint NOT NULL,
+    app character varying(255) NOT NULL,
+    name character varying(255) NOT NULL,
+    applied timestamp with time zone NOT NULL
+);
+ALTER TABLE public.django_migrations ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.django_migrations_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.django_session (
+    session_key character varying(40) NOT NULL,
+    session_data text NOT NULL,
+    expire_date timestamp with time zone NOT NULL
+);
+CREATE TABLE public.engagement_account (
+    id bigint NOT NULL,
+    external_id character varying(512) NOT NULL,
+    traits jsonb NOT NULL,
+    trait_stamps jsonb NOT NULL,
+    is_identified boolean NOT NULL,
+    first_seen_at timestamp with time zone NOT NULL,
+    last_seen_at timestamp with time zone NOT NULL,
+    product_id bigint NOT NULL,
+    created_at timestamp with time zone
+)
+WITH (fillfactor='80');
+ALTER TABLE public.engagement_account ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_account_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_accountengagement (
+    raw bigint NOT NULL,
+    raw_yesterday bigint NOT NULL,
+    raw_last_period bigint NOT NULL,
+    event_count bigint NOT NULL,
+    active_days smallint NOT NULL,
+    name_count integer NOT NULL,
+    last_active_at timestamp with time zone,
+    active_users integer NOT NULL,
+    total_users integer NOT NULL,
+    account_id bigint NOT NULL,
+    product_id bigint NOT NULL,
+    score_set_id bigint NOT NULL,
+    active_users_last_period integer DEFAULT 0 NOT NULL,
+    name_count_last_period integer DEFAULT 0 NOT NULL,
+    top_user_points bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT engagement_accountengagement_active_days_check CHECK ((active_days >= 0))
+);
+CREATE TABLE public.engagement_alias (
+    id bigint NOT NULL,
+    previous_id character varying(512) NOT NULL,
+    new_id character varying(512) NOT NULL,
+    occurred_at timestamp with time zone NOT NULL,
+    arrival bigint NOT NULL,
+    product_id bigint NOT NULL,
+    user_id bigint NOT NULL
+);
+ALTER TABLE public.engagement_alias ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_alias_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE SEQUENCE public.engagement_arrival
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+CREATE TABLE public.engagement_changestamp (
+    product_id bigint NOT NULL,
+    stamp bigint NOT NULL
+);
+CREATE TABLE public.engagement_chore (
+    name character varying(50) NOT NULL,
+    day date
+);
+CREATE TABLE public.engagement_dailybenchmark (
+    day date NOT NULL,
+    users double precision,
+    accounts double precision,
+    score_set_id bigint NOT NULL
+);
+CREATE TABLE public.engagement_dailycount (
+    account_id bigint NOT NULL,
+    day date NOT NULL,
+    count integer NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    event_name_id bigint NOT NULL,
+    product_id bigint NOT NULL,
+    user_id bigint NOT NULL
+)
+WITH (fillfactor='80');
+CREATE TABLE public.engagement_event (
+    product_id bigint NOT NULL,
+    user_id bigint NOT NULL,
+    occurred_at timestamp with time zone NOT NULL,
+    arrival bigint NOT NULL,
+    account_id bigint,
+    event_name_id bigint NOT NULL,
+    received_at timestamp with time zone NOT NULL
+)
+PARTITION BY RANGE (occurred_at);
+CREATE TABLE public.engagement_event_default (
+    product_id bigint CONSTRAINT engagement_event_product_id_not_null NOT NULL,
+    user_id bigint CONSTRAINT engagement_event_user_id_not_null NOT NULL,
+    occurred_at timestamp with time zone CONSTRAINT engagement_event_occurred_at_not_null NOT NULL,
+    arrival bigint CONSTRAINT engagement_event_arrival_not_null NOT NULL,
+    account_id bigint,
+    event_name_id bigint CONSTRAINT engagement_event_event_name_id_not_null NOT NULL,
+    received_at timestamp with time zone CONSTRAINT engagement_event_received_at_not_null NOT NULL
+);
+CREATE TABLE public.engagement_eventname (
+    id bigint NOT NULL,
+    name character varying(256) NOT NULL,
+    product_id bigint NOT NULL,
+    done_by bigint DEFAULT 0
+);
+ALTER TABLE public.engagement_eventname ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_eventname_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_eventweight (
+    id bigint NOT NULL,
+    weight smallint NOT NULL,
+    event_name_id bigint NOT NULL,
+    workspace_id bigint NOT NULL,
+    CONSTRAINT engagement_eventweight_weight_check CHECK ((weight >= 0)),
+    CONSTRAINT event_weight_0_to_10 CHECK (((weight >= 0) AND (weight <= 10)))
+);
+ALTER TABLE public.engagement_eventweight ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_eventweight_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_externalidentity (
+    id bigint NOT NULL,
+    issuer character varying(500) NOT NULL,
+    subject character varying(255) NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    user_id integer NOT NULL
+);
+ALTER TABLE public.engagement_externalidentity ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_externalidentity_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_forgottensubject (
+    id bigint NOT NULL,
+    scope character varying(7) NOT NULL,
+    digest bytea NOT NULL,
+    up_to bigint NOT NULL,
+    is_suppressed boolean NOT NULL,
+    row_id bigint,
+    forgotten_at timestamp with time zone NOT NULL,
+    product_id bigint NOT NULL,
+    CONSTRAINT forgotten_scope_known CHECK (((scope)::text = ANY ((ARRAY['user'::character varying, 'account'::character varying])::text[])))
+);
+ALTER TABLE public.engagement_forgottensubject ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_forgottensubject_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_invite (
+    id bigint NOT NULL,
+    role character varying(10) NOT NULL,
+    email character varying(254) NOT NULL,
+    digest bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    used_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    created_by_id integer,
+    login_id integer,
+    product_id bigint,
+    CONSTRAINT invite_role_known CHECK (((role)::text = ANY ((ARRAY['viewer'::character varying, 'manager'::character varying])::text[])))
+);
+ALTER TABLE public.engagement_invite ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_invite_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_joinrequest (
+    id bigint NOT NULL,
+    user_id bigint NOT NULL,
+    product_id bigint NOT NULL
+);
+ALTER TABLE public.engagement_joinrequest ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_joinrequest_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_loginattempts (
+    subject character varying(64) NOT NULL,
+    failures integer NOT NULL,
+    failed_at timestamp with time zone,
+    succeeded_at timestamp with time zone,
+    keep_until timestamp with time zone NOT NULL,
+    CONSTRAINT engagement_loginattempts_failures_check CHECK ((failures >= 0))
+);
+CREATE TABLE public.engagement_loginpreferences (
+    user_id integer NOT NULL,
+    time_zone character varying(64) DEFAULT ''::character varying NOT NULL
+);
+CREATE TABLE public.engagement_loginsession (
+    digest character varying(64) NOT NULL,
+    method character varying(10) NOT NULL,
+    address character varying(64) NOT NULL,
+    agent character varying(300) NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    last_used_at timestamp with time zone NOT NULL,
+    user_id integer NOT NULL,
+    CONSTRAINT session_method_known CHECK (((method)::text = ANY ((ARRAY['password'::character varying, 'provider'::character varying, 'proxy'::character varying])::text[])))
+);
+CREATE TABLE public.engagement_measure (
+    name character varying(50) NOT NULL,
+    runs bigint NOT NULL,
+    units bigint NOT NULL,
+    seconds double precision NOT NULL,
+    last_at timestamp with time zone NOT NULL
+);
+CREATE TABLE public.engagement_membership (
+    occurred_at timestamp with time zone NOT NULL,
+    arrival bigint NOT NULL,
+    account_id bigint NOT NULL,
+    product_id bigint NOT NULL,
+    user_id bigint NOT NULL
+);
+CREATE TABLE public.engagement_orderchunk (
+    version bigint NOT NULL,
+    number integer NOT NULL,
+    ids bigint[] NOT NULL,
+    product_id bigint NOT NULL,
+    order_id bigint NOT NULL
+);
+ALTER TABLE ONLY public.engagement_orderchunk ALTER COLUMN ids SET STORAGE EXTERNAL;
+CREATE TABLE public.engagement_product (
+    id bigint NOT NULL,
+    name character varying(200) NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    deleted_rows bigint DEFAULT 0 NOT NULL,
+    deletion_requested_at timestamp with time zone
+);
+ALTER TABLE public.engagement_product ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_product_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_productlimits (
+    product_id bigint NOT NULL,
+    messages_per_second bigint,
+    messages_per_day bigint,
+    event_names bigint,
+    subjects bigint,
+    segments bigint,
+    trait_names bigint
+);
+CREATE TABLE public.engagement_productmember (
+    id bigint NOT NULL,
+    product_id bigint NOT NULL,
+    user_id integer NOT NULL,
+    may_manage_connections boolean DEFAULT false NOT NULL,
+    role character varying(10) DEFAULT 'viewer'::character varying NOT NULL,
+    CONSTRAINT member_role_known CHECK (((role)::text = ANY ((ARRAY['viewer'::character varying, 'manager'::character varying])::text[])))
+);
+ALTER TABLE public.engagement_productmember ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_productmember_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_productusage (
+    product_id bigint NOT NULL,
+    event_names bigint NOT NULL,
+    subjects bigint NOT NULL,
+    segments bigint NOT NULL,
+    counted_at timestamp with time zone NOT NULL,
+    trait_names bigint DEFAULT 0 NOT NULL
+);
+CREATE TABLE public.engagement_reattributionrequest (
+    id bigint NOT NULL,
+    user_id bigint NOT NULL,
+    start_at timestamp with time zone,
+    end_at timestamp with time zone,
+    arrival bigint NOT NULL,
+    product_id bigint NOT NULL
+);
+ALTER TABLE public.engagement_reattributionrequest ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_reattributionrequest_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_recoverycode (
+    id bigint NOT NULL,
+    digest character varying(64) NOT NULL,
+    user_id integer NOT NULL
+);
+ALTER TABLE public.engagement_recoverycode ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_recoverycode_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_requestcount (
+    endpoint character varying(100) NOT NULL,
+    status smallint NOT NULL,
+    code character varying(50) NOT NULL,
+    bucket smallint NOT NULL,
+    requests bigint NOT NULL,
+    seconds double precision NOT NULL,
+    CONSTRAINT engagement_requestcount_bucket_check CHECK ((bucket >= 0)),
+    CONSTRAINT engagement_requestcount_status_check CHECK ((status >= 0))
+);
+CREATE TABLE public.engagement_rolegrant (
+    id bigint NOT NULL,
+    role character varying(10) NOT NULL,
+    previous_role character varying(10) DEFAULT ''::character varying NOT NULL,
+    product_id bigint,
+    user_id integer NOT NULL
+);
+ALTER TABLE public.engagement_rolegrant ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_rolegrant_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_savedview (
+    id bigint NOT NULL,
+    scope character varying(7) NOT NULL,
+    name character varying(100) NOT NULL,
+    filters jsonb NOT NULL,
+    sort character varying(530) NOT NULL,
+    columns jsonb NOT NULL,
+    is_default boolean NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    owner_id integer,
+    product_id bigint NOT NULL,
+    workspace_id bigint NOT NULL,
+    CONSTRAINT saved_view_scope_known CHECK (((scope)::text = ANY ((ARRAY['user'::character varying, 'account'::character varying])::text[])))
+);
+ALTER TABLE public.engagement_savedview ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_savedview_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_scoredevent (
+    weight smallint NOT NULL,
+    event_name_id bigint NOT NULL,
+    score_set_id bigint NOT NULL,
+    CONSTRAINT engagement_scoredevent_weight_check CHECK ((weight >= 0))
+);
+CREATE TABLE public.engagement_scoreset (
+    id bigint NOT NULL,
+    state character varying(8) NOT NULL,
+    lookback_days smallint NOT NULL,
+    default_weight smallint NOT NULL,
+    audience jsonb NOT NULL,
+    phase character varying(10) NOT NULL,
+    built_until bigint NOT NULL,
+    built bigint NOT NULL,
+    to_build bigint,
+    scored_day date,
+    user_benchmark double precision,
+    user_benchmark_yesterday double precision,
+    user_benchmark_last_period double precision,
+    account_benchmark double precision,
+    account_benchmark_yesterday double precision,
+    account_benchmark_last_period double precision,
+    user_quantiles bigint[] NOT NULL,
+    account_quantiles bigint[] NOT NULL,
+    scored_names integer NOT NULL,
+    benchmarks_at timestamp with time zone,
+    benchmarks_stale boolean NOT NULL,
+    benchmark_seconds double precision NOT NULL,
+    requested_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    published_at timestamp with time zone,
+    retired_at timestamp with time zone,
+    product_id bigint NOT NULL,
+    workspace_id bigint NOT NULL,
+    tally_stale boolean DEFAULT true NOT NULL,
+    past_at timestamp with time zone,
+    past_seconds double precision DEFAULT 0.0 NOT NULL,
+    past_stale_from date,
+    formula smallint DEFAULT 0 NOT NULL,
+    watches_stale boolean DEFAULT true NOT NULL,
+    CONSTRAINT engagement_scoreset_default_weight_check CHECK ((default_weight >= 0)),
+    CONSTRAINT engagement_scoreset_formula_check CHECK ((formula >= 0)),
+    CONSTRAINT engagement_scoreset_lookback_days_check CHECK ((lookback_days >= 0)),
+    CONSTRAINT score_set_state_known CHECK (((state)::text = ANY ((ARRAY['building'::character varying, 'current'::character varying, 'retired'::character varying])::text[])))
+);
+ALTER TABLE public.engagement_scoreset ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_scoreset_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_searchbacklog (
+    kind smallint NOT NULL,
+    indexed_until bigint NOT NULL,
+    opened_at timestamp with time zone NOT NULL,
+    product_id bigint NOT NULL
+);
+CREATE TABLE public.engagement_searchentry (
+    kind smallint NOT NULL,
+    subject_id bigint NOT NULL,
+    text text NOT NULL,
+    product_id bigint NOT NULL
+);
+CREATE TABLE public.engagement_secondfactor (
+    id bigint NOT NULL,
+    kind character varying(10) NOT NULL,
+    name character varying(100) NOT NULL,
+    secret text NOT NULL,
+    last_used bigint DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    last_used_at timestamp with time zone,
+    user_id integer NOT NULL,
+    CONSTRAINT second_factor_kind_known CHECK (((kind)::text = ANY ((ARRAY['app'::character varying, 'passkey'::character varying])::text[])))
+);
+ALTER TABLE public.engagement_secondfactor ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_secondfactor_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_segment (
+    id bigint NOT NULL,
+    scope character varying(7) NOT NULL,
+    name character varying(100) NOT NULL,
+    match character varying(3) NOT NULL,
+    conditions jsonb NOT NULL,
+    is_default boolean NOT NULL,
+    "position" smallint NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    workspace_id bigint NOT NULL,
+    CONSTRAINT engagement_segment_position_check CHECK (("position" >= 0)),
+    CONSTRAINT segment_match_known CHECK (((match)::text = ANY ((ARRAY['all'::character varying, 'any'::character varying])::text[]))),
+    CONSTRAINT segment_scope_known CHECK (((scope)::text = ANY ((ARRAY['user'::character varying, 'account'::character varying])::text[])))
+);
+ALTER TABLE public.engagement_segment ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_segment_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_stalemark (
+    id bigint NOT NULL,
+    user_id bigint,
+    account_id bigint,
+    product_id bigint NOT NULL,
+    day date,
+    account_change smallint
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50000');
+ALTER TABLE public.engagement_stalemark ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_stalemark_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_storedorder (
+    id bigint NOT NULL,
+    scope character varying(7) NOT NULL,
+    "column" character varying(520) NOT NULL,
+    version bigint NOT NULL,
+    row_count bigint NOT NULL,
+    present_count bigint NOT NULL,
+    previous_row_count bigint NOT NULL,
+    previous_present_count bigint NOT NULL,
+    computed_at timestamp with time zone,
+    seconds double precision NOT NULL,
+    used_at timestamp with time zone,
+    product_id bigint NOT NULL,
+    score_set_id bigint NOT NULL
+);
+ALTER TABLE public.engagement_storedorder ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_storedorder_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_subjectchange (
+    kind smallint NOT NULL,
+    subject_id bigint NOT NULL,
+    stamp bigint NOT NULL,
+    product_id bigint NOT NULL
+)
+WITH (fillfactor='70');
+CREATE TABLE public.engagement_subjecttrace (
+    scope character varying(7) NOT NULL,
+    subject_id bigint NOT NULL,
+    traceparent character varying(55) NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    is_scored boolean NOT NULL,
+    product_id bigint NOT NULL
+);
+CREATE TABLE public.engagement_tally (
+    score_set_id bigint NOT NULL,
+    users bigint NOT NULL,
+    active_users bigint NOT NULL,
+    accounts bigint NOT NULL,
+    active_accounts bigint NOT NULL,
+    members jsonb NOT NULL,
+    rising bigint[] NOT NULL,
+    falling bigint[] NOT NULL,
+    taken_at timestamp with time zone NOT NULL,
+    seconds double precision NOT NULL,
+    costliest jsonb DEFAULT '{}'::jsonb NOT NULL,
+    insights jsonb DEFAULT '{}'::jsonb NOT NULL,
+    newest bigint[] DEFAULT '{}'::bigint[] NOT NULL
+);
+CREATE TABLE public.engagement_trailentry (
+    id bigint NOT NULL,
+    at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    person character varying(150) NOT NULL,
+    address inet,
+    action character varying(20) NOT NULL,
+    kind character varying(40) NOT NULL,
+    object_id character varying(40) NOT NULL,
+    object_name character varying(300) NOT NULL,
+    note text NOT NULL,
+    changes jsonb NOT NULL,
+    login_id integer,
+    of_product bigint
+);
+ALTER TABLE public.engagement_trailentry ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_trailentry_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_traitname (
+    id bigint NOT NULL,
+    name text NOT NULL,
+    product_id bigint NOT NULL
+);
+ALTER TABLE public.engagement_traitname ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_traitname_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_turnedday (
+    id bigint NOT NULL,
+    kind smallint NOT NULL,
+    before date NOT NULL,
+    day date NOT NULL,
+    stamped_until bigint NOT NULL,
+    score_set_id bigint NOT NULL
+);
+ALTER TABLE public.engagement_turnedday ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_turnedday_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_user (
+    id bigint NOT NULL,
+    external_id character varying(512) NOT NULL,
+    traits jsonb NOT NULL,
+    trait_stamps jsonb NOT NULL,
+    is_identified boolean NOT NULL,
+    first_seen_at timestamp with time zone NOT NULL,
+    last_seen_at timestamp with time zone NOT NULL,
+    account_since timestamp with time zone,
+    account_id bigint,
+    product_id bigint NOT NULL,
+    created_at timestamp with time zone,
+    joined_to_id bigint
+)
+WITH (fillfactor='80');
+ALTER TABLE public.engagement_user ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_user_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_userengagement (
+    raw bigint NOT NULL,
+    raw_yesterday bigint NOT NULL,
+    raw_last_period bigint NOT NULL,
+    event_count bigint NOT NULL,
+    active_days smallint NOT NULL,
+    name_count integer NOT NULL,
+    last_active_at timestamp with time zone,
+    product_id bigint NOT NULL,
+    score_set_id bigint NOT NULL,
+    user_id bigint NOT NULL,
+    CONSTRAINT engagement_userengagement_active_days_check CHECK ((active_days >= 0))
+);
+CREATE TABLE public.engagement_workspace (
+    id bigint NOT NULL,
+    name character varying(200) NOT NULL,
+    lookback_days smallint NOT NULL,
+    default_weight smallint NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    product_id bigint NOT NULL,
+    audience jsonb NOT NULL,
+    scores_id bigint,
+    CONSTRAINT engagement_workspace_default_weight_check CHECK ((default_weight >= 0)),
+    CONSTRAINT engagement_workspace_lookback_days_check CHECK ((lookback_days >= 0)),
+    CONSTRAINT workspace_default_weight_range CHECK (((default_weight >= 0) AND (default_weight <= 10))),
+    CONSTRAINT workspace_lookback_allowed CHECK ((lookback_days = ANY (ARRAY[1, 7, 30])))
+);
+ALTER TABLE public.engagement_workspace ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_workspace_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.exports_exportfile (
+    id bigint NOT NULL,
+    "table" character varying(20) NOT NULL,
+    name character varying(100) NOT NULL,
+    rows bigint NOT NULL,
+    bytes bigint NOT NULL,
+    sha256 character varying(64) NOT NULL,
+    product_id bigint NOT NULL,
+    run_id bigint NOT NULL
+);
+ALTER TABLE public.exports_exportfile ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.exports_exportfile_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.exports_exportrun (
+    id bigint NOT NULL,
+    state character varying(10) NOT NULL,
+    requested_by character varying(200) NOT NULL,
+    requested_at timestamp with time zone NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    folder character varying(100) NOT NULL,
+    complete_because text NOT NULL,
+    since jsonb,
+    until jsonb,
+    table_number smallint NOT NULL,
+    after bigint NOT NULL,
+    part_number integer NOT NULL,
+    rows bigint NOT NULL,
+    bytes bigint NOT NULL,
+    expected_rows bigint,
+    failures integer NOT NULL,
+    error text NOT NULL,
+    lease uuid,
+    leased_until timestamp with time zone,
+    product_id bigint NOT NULL,
+    export_id bigint NOT NULL,
+    CONSTRAINT export_run_state_known CHECK (((state)::text = ANY ((ARRAY['waiting'::character varying, 'running'::character varying, 'done'::character varying, 'failed'::character varying, 'stopped'::character varying])::text[]))),
+    CONSTRAINT exports_exportrun_failures_check CHECK ((failures >= 0)),
+    CONSTRAINT exports_exportrun_part_number_check CHECK ((part_number >= 0)),
+    CONSTRAINT exports_exportrun_table_number_check CHECK ((table_number >= 0))
+);
+ALTER TABLE public.exports_exportrun ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.exports_exportrun_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.exports_scheduledexport (
+    id bigint NOT NULL,
+    name character varying(100) NOT NULL,
+    tables character varying(20)[] NOT NULL,
+    format character varying(10) NOT NULL,
+    extent character varying(10) NOT NULL,
+    schedule character varying(10) NOT NULL,
+    hour smallint NOT NULL,
+    weekday smallint NOT NULL,
+    is_enabled boolean NOT NULL,
+    store_kind character varying(10) NOT NULL,
+    endpoint character varying(500) NOT NULL,
+    region character varying(50) NOT NULL,
+    bucket character varying(100) NOT NULL,
+    folder character varying(300) NOT NULL,
+    access_key_id text NOT NULL,
+    secret_access_key text NOT NULL,
+    cursor jsonb NOT NULL,
+    verified_at timestamp with time zone,
+    next_run_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    product_id bigint NOT NULL,
+    workspace_id bigint NOT NULL,
+    CONSTRAINT export_extent_known CHECK (((extent)::text = ANY ((ARRAY['complete'::character varying, 'changes'::character varying])::text[]))),
+    CONSTRAINT export_schedule_known CHECK (((schedule)::text = ANY ((ARRAY['daily'::character varying, 'weekly'::character varying, 'manual'::character varying])::text[]))),
+    CONSTRAINT export_store_known CHECK (((store_kind)::text = ANY ((ARRAY['s3'::character varying, 'folder'::character varying])::text[]))),
+    CONSTRAINT exports_scheduledexport_hour_check CHECK ((hour >= 0)),
+    CONSTRAINT exports_scheduledexport_weekday_check CHECK ((weekday >= 0))
+);
+ALTER TABLE public.exports_scheduledexport ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.exports_scheduledexport_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.ingestion_claimedbatch (
+    id bigint NOT NULL,
+    message_ids bigint[] NOT NULL,
+    attempts smallint NOT NULL,
+    claimed_at timestamp with time zone,
+    CONSTRAINT ingestion_claimedbatch_attempts_check CHECK ((attempts >= 0))
+);
+ALTER TABLE ONLY public.ingestion_claimedbatch ALTER COLUMN message_ids SET STORAGE EXTERNAL;
+ALTER TABLE public.ingestion_claimedbatch ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.ingestion_claimedbatch_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.ingestion_dropcount (
+    id bigint NOT NULL,
+    day date NOT NULL,
+    reason character varying(20) NOT NULL,
+    count bigint NOT NULL,
+    product_id bigint
+);
+ALTER TABLE public.ingestion_dropcount ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.ingestion_dropcount_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.ingestion_droppedmessage (
+    id bigint NOT NULL,
+    reason character varying(20) NOT NULL,
+    key_hint character varying(9) NOT NULL,
+    kind character varying(10) NOT NULL,
+    user_external_id text NOT NULL,
+    account_external_id text NOT NULL,
+    event text NOT NULL,
+    message_id text NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    dropped_at timestamp with time zone NOT NULL,
+    product_id bigint,
+    detail text DEFAULT ''::text NOT NULL,
+    request_id character varying(64),
+    CONSTRAINT dropped_reason_known CHECK (((reason)::text = ANY ((ARRAY['unknown_key'::character varying, 'revoked_key'::character varying, 'missing_key'::character varying, 'duplicate'::character varying, 'forgotten'::character varying, 'deleted_product'::character varying, 'anonymous'::character varying, 'alias'::character varying, 'too_many_traits'::character varying, 'unusable'::character varying, 'read_token'::character varying, 'expired_key'::character varying, 'too_fast'::character varying, 'daily_limit'::character varying, 'too_many_names'::character varying, 'too_many_subjects'::character varying])::text[])))
+);
+CREATE TABLE public.ingestion_hourcount (
+    hour timestamp with time zone NOT NULL,
+    reason character varying(20) NOT NULL,
+    count bigint NOT NULL,
+    product_id bigint NOT NULL
+);
+CREATE TABLE public.ingestion_importedfile (
+    id bigint NOT NULL,
+    digest bytea NOT NULL,
+    name character varying(255) NOT NULL,
+    "position" bigint NOT NULL,
+    lines bigint NOT NULL,
+    recorded bigint NOT NULL,
+    repeated bigint NOT NULL,
+    forgotten bigint NOT NULL,
+    bad bigint NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone,
+    product_id bigint NOT NULL
+);
+ALTER TABLE public.ingestion_importedfile ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.ingestion_importedfile_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.ingestion_inboxmessage (
+    id bigint DEFAULT nextval('public.engagement_arrival'::regclass) NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    key_digest bytea NOT NULL,
+    key_hint character varying(9) NOT NULL,
+    payload bytea NOT NULL,
+    attempts smallint DEFAULT 0 NOT NULL,
+    not_before timestamp with time zone,
+    request_id character varying(64),
+    traceparent character varying(55),
+    CONSTRAINT ingestion_inboxmessage_attempts_check CHECK ((attempts >= 0))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_insert_scale_factor='0', autovacuum_vacuum_insert_threshold='1000000', autovacuum_vacuum_cost_delay='0', vacuum_index_cleanup='on');
+CREATE TABLE public.ingestion_ingestionkey (
+    id bigint NOT NULL,
+    name character varying(100) NOT NULL,
+    secret text NOT NULL,
+    digest bytea NOT NULL,
+    hint character varying(9) NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    last_used_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    product_id bigint NOT NULL,
+    expires_at timestamp with time zone,
+    owner_id integer,
+    purpose character varying(200) DEFAULT ''::character varying NOT NULL
+);
+ALTER TABLE public.ingestion_ingestionkey ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.ingestion_ingestionkey_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE UNLOGGED TABLE public.ingestion_minutecount (
+    minute timestamp with time zone NOT NULL,
+    count bigint NOT NULL,
+    product_id bigint NOT NULL
+);
+CREATE TABLE public.ingestion_quarantinedmessage (
+    id bigint NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    key_digest bytea NOT NULL,
+    key_hint character varying(9) NOT NULL,
+    payload bytea NOT NULL,
+    attempts smallint NOT NULL,
+    error text NOT NULL,
+    quarantined_at timestamp with time zone NOT NULL,
+    product_id bigint,
+    request_id character varying(64),
+    traceparent character varying(55),
+    CONSTRAINT ingestion_quarantinedmessage_attempts_check CHECK ((attempts >= 0))
+);
+CREATE TABLE public.ingestion_recentmessage (
+    kind character varying(10) NOT NULL,
+    slot smallint NOT NULL,
+    arrival bigint NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    "timestamp" timestamp with time zone NOT NULL,
+    user_external_id text NOT NULL,
+    previous_external_id text NOT NULL,
+    account_external_id text NOT NULL,
+    event text NOT NULL,
+    message_id text NOT NULL,
+    detail text NOT NULL,
+    product_id bigint NOT NULL
+);
+CREATE TABLE public.ingestion_refusedcount (
+    hour timestamp with time zone NOT NULL,
+    code character varying(40) NOT NULL,
+    count bigint NOT NULL,
+    product_id bigint NOT NULL
+);
+CREATE TABLE public.ingestion_refusedrequest (
+    id bigint NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    endpoint character varying(60) NOT NULL,
+    kind character varying(10) NOT NULL,
+    status smallint NOT NULL,
+    code character varying(40) NOT NULL,
+    message text NOT NULL,
+    field character varying(60) NOT NULL,
+    key_hint character varying(9) NOT NULL,
+    user_agent character varying(100) NOT NULL,
+    product_id bigint NOT NULL,
+    CONSTRAINT ingestion_refusedrequest_status_check CHECK ((status >= 0))
+);
+ALTER TABLE public.ingestion_refusedrequest ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.ingestion_refusedrequest_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.ingestion_seenmessageid (
+    message_id character varying(100) NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    product_id bigint NOT NULL
+);
+CREATE TABLE public.marketplace_connection (
+    id bigint NOT NULL,
+    state character varying(30) NOT NULL,
+    state_reason text NOT NULL,
+    state_changed_at timestamp with time zone NOT NULL,
+    generation integer NOT NULL,
+    user_name character varying(254) NOT NULL,
+    api_token text,
+    vendor_id character varying(20) NOT NULL,
+    app_product_id uuid NOT NULL,
+    developer_id character varying(200) NOT NULL,
+    app_name character varying(300) NOT NULL,
+    app_key character varying(300) NOT NULL,
+    last_success_at timestamp with time zone,
+    last_error text NOT NULL,
+    last_error_at timestamp with time zone,
+    full_synced_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    product_id bigint NOT NULL,
+    lists jsonb,
+    is_full_sync_due boolean DEFAULT false NOT NULL,
+    report character varying(10) DEFAULT 'pages'::character varying NOT NULL,
+    splits_insights boolean DEFAULT false NOT NULL,
+    plain_user_name_until timestamp with time zone,
+    secret_user_name text,
+    includes_staff_licenses boolean DEFAULT false NOT NULL,
+    token_expires_on date,
+    CONSTRAINT connection_report_allowed CHECK (((report)::text = ANY ((ARRAY['pages'::character varying, 'export'::character varying, 'dates'::character varying])::text[]))),
+    CONSTRAINT connection_state_allowed CHECK (((state)::text = ANY ((ARRAY['active'::character varying, 'requires_authentication'::character varying, 'disconnected'::character varying])::text[]))),
+    CONSTRAINT connection_token_until_disconnected CHECK ((((api_token IS NULL) AND ((state)::text = 'disconnected'::text)) OR ((NOT ((state)::text = 'disconnected'::text)) AND (api_token IS NOT NULL)))),
+    CONSTRAINT marketplace_connection_generation_check CHECK ((generation >= 0))
+);
+ALTER TABLE public.marketplace_connection ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.marketplace_connection_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.marketplace_failedrecord (
+    id bigint NOT NULL,
+    license_key character varying(200) NOT NULL,
+    reason text NOT NULL,
+    run_id bigint NOT NULL
+);
+ALTER TABLE public.marketplace_failedrecord ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.marketplace_failedrecord_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.marketplace_license (
+    key character varying(200) NOT NULL,
+    cloud_id character varying(512) NOT NULL,
+    fields jsonb NOT NULL,
+    digest bytea NOT NULL,
+    run_id bigint NOT NULL,
+    product_id bigint NOT NULL,
+    parent_key character varying(200) DEFAULT ''::character varying NOT NULL,
+    unlisted_since timestamp with time zone
+);
+CREATE TABLE public.marketplace_pendinglicense (
+    id bigint NOT NULL,
+    key character varying(200) NOT NULL,
+    cloud_id character varying(512) NOT NULL,
+    fields jsonb NOT NULL,
+    digest bytea NOT NULL,
+    run_id bigint NOT NULL
+);
+ALTER TABLE public.marketplace_pendinglicense ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.marketplace_pendinglicense_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.marketplace_seenlicenses (
+    id bigint NOT NULL,
+    keys character varying(200)[] NOT NULL,
+    run_id bigint NOT NULL
+);
+ALTER TABLE public.marketplace_seenlicenses ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.marketplace_seenlicenses_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.marketplace_syncrun (
+    id bigint NOT NULL,
+    generation integer NOT NULL,
+    kind character varying(10) NOT NULL,
+    state character varying(10) NOT NULL,
+    requested_at timestamp with time zone NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    since date,
+    pass_number smallint NOT NULL,
+    "offset" integer NOT NULL,
+    is_closing boolean NOT NULL,
+    recent jsonb NOT NULL,
+    attempt integer NOT NULL,
+    put_downs smallint NOT NULL,
+    stumbles smallint NOT NULL,
+    error text NOT NULL,
+    note text NOT NULL,
+    pages integer NOT NULL,
+    seen integer NOT NULL,
+    imported integer NOT NULL,
+    unchanged integer NOT NULL,
+    skipped integer NOT NULL,
+    failed integer NOT NULL,
+    without_cloud_id integer NOT NULL,
+    accounts_updated integer NOT NULL,
+    accounts_created integer NOT NULL,
+    connection_id bigint NOT NULL,
+    lists jsonb,
+    export jsonb,
+    of_other_product integer DEFAULT 0 NOT NULL,
+    page_marker jsonb,
+    report character varying(10) DEFAULT 'pages'::character varying NOT NULL,
+    splits_insights boolean DEFAULT false NOT NULL,
+    totals jsonb,
+    trial_report character varying(10) DEFAULT ''::character varying NOT NULL,
+    trial_reason character varying(200) DEFAULT ''::character varying NOT NULL,
+    unlisted integer DEFAULT 0 NOT NULL,
+    CONSTRAINT marketplace_syncrun_accounts_created_check CHECK ((accounts_created >= 0)),
+    CONSTRAINT marketplace_syncrun_accounts_updated_check CHECK ((accounts_updated >= 0)),
+    CONSTRAINT marketplace_syncrun_attempt_check CHECK ((attempt >= 0)),
+    CONSTRAINT marketplace_syncrun_failed_check CHECK ((failed >= 0)),
+    CONSTRAINT marketplace_syncrun_generation_check CHECK ((generation >= 0)),
+    CONSTRAINT marketplace_syncrun_imported_check CHECK ((imported >= 0)),
+    CONSTRAINT marketplace_syncrun_of_other_product_check CHECK ((of_other_product >= 0)),
+    CONSTRAINT marketplace_syncrun_offset_check CHECK (("offset" >= 0)),
+    CONSTRAINT marketplace_syncrun_pages_check CHECK ((pages >= 0)),
+    CONSTRAINT marketplace_syncrun_pass_number_check CHECK ((pass_number >= 0)),
+    CONSTRAINT marketplace_syncrun_put_downs_check CHECK ((put_downs >= 0)),
+    CONSTRAINT marketplace_syncrun_seen_check CHECK ((seen >= 0)),
+    CONSTRAINT marketplace_syncrun_skipped_check CHECK ((skipped >= 0)),
+    CONSTRAINT marketplace_syncrun_stumbles_check CHECK ((stumbles >= 0)),
+    CONSTRAINT marketplace_syncrun_unchanged_check CHECK ((unchanged >= 0)),
+    CONSTRAINT marketplace_syncrun_unlisted_check CHECK ((unlisted >= 0)),
+    CONSTRAINT marketplace_syncrun_without_cloud_id_check CHECK ((without_cloud_id >= 0)),
+    CONSTRAINT run_counters_add_up CHECK ((seen = (((imported + unchanged) + skipped) + failed))),
+    CONSTRAINT run_finished_when_over CHECK ((((finished_at IS NULL) AND ((state)::text = ANY ((ARRAY['waiting'::character varying, 'running'::character varying])::text[]))) OR ((finished_at IS NOT NULL) AND ((state)::text = ANY ((ARRAY['succeeded'::character varying, 'failed'::character varying, 'stopped'::character varying])::text[]))))),
+    CONSTRAINT run_kind_allowed CHECK (((kind)::text = ANY ((ARRAY['first'::character varying, 'full'::character varying, 'recent'::character varying])::text[]))),
+    CONSTRAINT run_report_allowed CHECK (((report)::text = ANY ((ARRAY['pages'::character varying, 'export'::character varying, 'dates'::character varying])::text[]))),
+    CONSTRAINT run_skips_include_cloud_id CHECK ((without_cloud_id <= skipped))
+);
+ALTER TABLE public.marketplace_syncrun ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.marketplace_syncrun_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.notifications_delivery (
+    id bigint NOT NULL,
+    attempted_at timestamp with time zone NOT NULL,
+    outcome character varying(11) NOT NULL,
+    status smallint,
+    seconds double precision NOT NULL,
+    error text NOT NULL,
+    response text NOT NULL,
+    product_id bigint NOT NULL,
+    message_id bigint NOT NULL,
+    CONSTRAINT notifications_delivery_status_check CHECK ((status >= 0))
+);
+ALTER TABLE public.notifications_delivery ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.notifications_delivery_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.notifications_destination (
+    id bigint NOT NULL,
+    kind character varying(10) NOT NULL,
+    name character varying(100) NOT NULL,
+    address text NOT NULL,
+    address_hint character varying(300) NOT NULL,
+    signing_secrets text NOT NULL,
+    digest character varying(10) NOT NULL,
+    state character varying(10) NOT NULL,
+    pause_reason text NOT NULL,
+    verified_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    site_url character varying(300) NOT NULL,
+    failures integer NOT NULL,
+    failing_since timestamp with time zone,
+    retry_at timestamp with time zone,
+    lease uuid,
+    leased_until timestamp with time zone,
+    served_at timestamp with time zone,
+    overflowed bigint NOT NULL,
+    product_id bigint NOT NULL,
+    CONSTRAINT destination_digest_known CHECK (((digest)::text = ANY ((ARRAY['none'::character varying, 'daily'::character varying, 'weekly'::character varying])::text[]))),
+    CONSTRAINT destination_kind_known CHECK (((kind)::text = ANY ((ARRAY['webhook'::character varying, 'slack'::character varying, 'teams'::character varying, 'email'::character varying])::text[]))),
+    CONSTRAINT destination_state_known CHECK (((state)::text = ANY ((ARRAY['unverified'::character varying, 'active'::character varying, 'paused'::character varying])::text[]))),
+    CONSTRAINT notifications_destination_failures_check CHECK ((failures >= 0))
+);
+ALTER TABLE public.notifications_destination ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.notifications_destination_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.notifications_outboxmessage (
+    id bigint NOT NULL,
+    message_id character varying(40) NOT NULL,
+    scope character varying(7) NOT NULL,
+    subject_id bigint,
+    external_id text NOT NULL,
+    name text NOT NULL,
+    title text NOT NULL,
+    payload jsonb NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    state character varying(10) NOT NULL,
+    attempts integer NOT NULL,
+    first_attempt_at timestamp with time zone,
+    next_attempt_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone,
+    destination_id bigint NOT NULL,
+    product_id bigint NOT NULL,
+    subscription_id bigint,
+    CONSTRAINT notifications_outboxmessage_attempts_check CHECK ((attempts >= 0)),
+    CONSTRAINT outbox_state_known CHECK (((state)::text = ANY ((ARRAY['waiting'::character varying, 'delivered'::character varying, 'failed'::character varying])::text[])))
+);
+ALTER TABLE public.notifications_outboxmessage ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.notifications_outboxmessage_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.notifications_subscription (
+    id bigint NOT NULL,
+    trigger character varying(40) NOT NULL,
+    scope character varying(7) NOT NULL,
+    insight character varying(60) NOT NULL,
+    threshold double precision,
+    direction character varying(4) NOT NULL,
+    quiet_hours smallint NOT NULL,
+    tells_changed_rules boolean NOT NULL,
+    is_enabled boolean NOT NULL,
+    started_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    destination_id bigint NOT NULL,
+    filter_segment_id bigint,
+    product_id bigint NOT NULL,
+    segment_id bigint,
+    workspace_id bigint,
+    watch_id bigint,
+    CONSTRAINT notifications_subscription_quiet_hours_check CHECK ((quiet_hours >= 0)),
+    CONSTRAINT subscription_direction_known CHECK (((direction)::text = ANY ((ARRAY[''::character varying, 'up'::character varying, 'down'::character varying])::text[]))),
+    CONSTRAINT subscription_scope_known CHECK (((scope)::text = ANY ((ARRAY[''::character varying, 'user'::character varying, 'account'::character varying])::text[])))
+);
+ALTER TABLE public.notifications_subscription ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.notifications_subscription_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.notifications_watch (
+    id bigint NOT NULL,
+    key character varying(200) NOT NULL,
+    definition text NOT NULL,
+    is_stale boolean NOT NULL,
+    swept_day date,
+    swept_at timestamp with time zone,
+    seconds double precision NOT NULL,
+    waiting_since timestamp with time zone,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    product_id bigint NOT NULL,
+    segment_id bigint,
+    workspace_id bigint
+);
+ALTER TABLE public.notifications_watch ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.notifications_watch_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.notifications_watchedmember (
+    subject_id bigint NOT NULL,
+    product_id bigint NOT NULL,
+    watch_id bigint NOT NULL
+);
+CREATE TABLE public.readapi_apitoken (
+    id bigint NOT NULL,
+    name character varying(100) NOT NULL,
+    secret text NOT NULL,
+    digest bytea NOT NULL,
+    hint character varying(9) NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    last_used_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    product_id bigint NOT NULL,
+    expires_at timestamp with time zone,
+    hides_user_traits boolean DEFAULT false NOT NULL,
+    last_used_from inet,
+    may_read_metrics boolean DEFAULT false NOT NULL,
+    may_use_mcp boolean DEFAULT true NOT NULL,
+    networks character varying(50)[],
+    owner_id integer,
+    purpose character varying(200) DEFAULT ''::character varying NOT NULL,
+    reads character varying(8) DEFAULT 'all'::character varying NOT NULL,
+    workspace_ids bigint[],
+    CONSTRAINT token_reads_known CHECK (((reads)::text = ANY ((ARRAY['all'::character varying, 'accounts'::character varying, 'users'::character varying, 'nothing'::character varying])::text[])))
+);
+ALTER TABLE public.readapi_apitoken ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.readapi_apitoken_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE UNLOGGED TABLE public.readapi_usage (
+    token_id bigint NOT NULL,
+    minute timestamp with time zone NOT NULL,
+    requests integer NOT NULL
+);
+ALTER TABLE ONLY public.engagement_event ATTACH PARTITION public.engagement_event_default DEFAULT;
+INSERT INTO public.auth_permission VALUES
+	(1, 'Can add log entry', 1, 'add_logentry'),
+	(2, 'Can change log entry', 1, 'change_logentry'),
+	(3, 'Can delete log entry', 1, 'delete_logentry'),
+	(4, 'Can view log entry', 1, 'view_logentry'),
+	(5, 'Can add permission', 2, 'add_permission'),
+	(6, 'Can change permission', 2, 'change_permission'),
+	(7, 'Can delete permission', 2, 'delete_permission'),
+	(8, 'Can view permission', 2, 'view_permission'),
+	(9, 'Can add group', 3, 'add_group'),
+	(10, 'Can change group', 3, 'change_group'),
+	(11, 'Can delete group', 3, 'delete_group'),
+	(12, 'Can view group', 3, 'view_group'),
+	(13, 'Can add user', 4, 'add_user'),
+	(14, 'Can change user', 4, 'change_user'),
+	(15, 'Can delete user', 4, 'delete_user'),
+	(16, 'Can view user', 4, 'view_user'),
+	(17, 'Can add content type', 5, 'add_contenttype'),
+	(18, 'Can change content type', 5, 'change_contenttype'),
+	(19, 'Can delete content type', 5, 'delete_contenttype'),
+	(20, 'Can view content type', 5, 'view_contenttype'),
+	(21, 'Can add session', 6, 'add_session'),
+	(22, 'Can change session', 6, 'change_session'),
+	(23, 'Can delete session', 6, 'delete_session'),
+	(24, 'Can view session', 6, 'view_session'),
+	(25, 'Can add crontab', 7, 'add_crontabschedule'),
+	(26, 'Can change crontab', 7, 'change_crontabschedule'),
+	(27, 'Can delete crontab', 7, 'delete_crontabschedule'),
+	(28, 'Can view crontab', 7, 'view_crontabschedule'),
+	(29, 'Can add interval', 8, 'add_intervalschedule'),
+	(30, 'Can change interval', 8, 'change_intervalschedule'),
+	(31, 'Can delete interval', 8, 'delete_intervalschedule'),
+	(32, 'Can view interval', 8, 'view_intervalschedule'),
+	(33, 'Can add periodic task', 9, 'add_periodictask'),
+	(34, 'Can change periodic task', 9, 'change_periodictask'),
+	(35, 'Can delete periodic task', 9, 'delete_periodictask'),
+	(36, 'Can view periodic task', 9, 'view_periodictask'),
+	(37, 'Can add periodic task track', 10, 'add_periodictasks'),
+	(38, 'Can change periodic task track', 10, 'change_periodictasks'),
+	(39, 'Can delete periodic task track', 10, 'delete_periodictasks'),
+	(40, 'Can view periodic task track', 10, 'view_periodictasks'),
+	(41, 'Can add solar event', 11, 'add_solarschedule'),
+	(42, 'Can change solar event', 11, 'change_solarschedule'),
+	(43, 'Can delete solar event', 11, 'delete_solarschedule'),
+	(44, 'Can view solar event', 11, 'view_solarschedule'),
+	(45, 'Can add clocked', 12, 'add_clockedschedule'),
+	(46, 'Can change clocked', 12, 'change_clockedschedule'),
+	(47, 'Can delete clocked', 12, 'delete_clockedschedule'),
+	(48, 'Can view clocked', 12, 'view_clockedschedule'),
+	(49, 'Can add product', 13, 'add_product'),
+	(50, 'Can change product', 13, 'change_product'),
+	(51, 'Can delete product', 13, 'delete_product'),
+	(52, 'Can view product', 13, 'view_product'),
+	(53, 'Can add event name', 14, 'add_eventname'),
+	(54, 'Can change event name', 14, 'change_eventname'),
+	(55, 'Can delete event name', 14, 'delete_eventname'),
+	(56, 'Can view event name', 14, 'view_eventname'),
+	(57, 'Can add account', 15, 'add_account'),
+	(58, 'Can change account', 15, 'change_account'),
+	(59, 'Can delete account', 15, 'delete_account'),
+	(60, 'Can view account', 15, 'view_account'),
+	(61, 'Can add product member', 16, 'add_productmember'),
+	(62, 'Can change product member', 16, 'change_productmember'),
+	(63, 'Can delete product member', 16, 'delete_productmember'),
+	(64, 'Can view product member', 16, 'view_productmember'),
+	(65, 'Can add user', 17, 'add_user'),
+	(66, 'Can change user', 17, 'change_user'),
+	(67, 'Can delete user', 17, 'delete_user'),
+	(68, 'Can view user', 17, 'view_user'),
+	(69, 'Can add membership', 18, 'add_membership'),
+	(70, 'Can change membership', 18, 'change_membership'),
+	(71, 'Can delete membership', 18, 'delete_membership'),
+	(72, 'Can view membership', 18, 'view_membership'),
+	(73, 'Can add event', 19, 'add_event'),
+	(74, 'Can change event', 19, 'change_event'),
+	(75, 'Can delete event', 19, 'delete_event'),
+	(76, 'Can view event', 19, 'view_event'),
+	(77, 'Can add daily count', 20, 'add_dailycount'),
+	(78, 'Can change daily count', 20, 'change_dailycount'),
+	(79, 'Can delete daily count', 20, 'delete_dailycount'),
+	(80, 'Can view daily count', 20, 'view_dailycount'),
+	(81, 'Can add workspace', 21, 'add_workspace'),
+	(82, 'Can change workspace', 21, 'change_workspace'),
+	(83, 'Can delete workspace', 21, 'delete_workspace'),
+	(84, 'Can view workspace', 21, 'view_workspace'),
+	(85, 'Can add event weight', 22, 'add_eventweight'),
+	(86, 'Can change event weight', 22, 'change_eventweight'),
+	(87, 'Can delete event weight', 22, 'delete_eventweight'),
+	(88, 'Can view event weight', 22, 'view_eventweight'),
+	(89, 'Can add score set', 23, 'add_scoreset'),
+	(90, 'Can change score set', 23, 'change_scoreset'),
+	(91, 'Can delete score set', 23, 'delete_scoreset'),
+	(92, 'Can view score set', 23, 'view_scoreset'),
+	(93, 'Can add scored event', 24, 'add_scoredevent'),
+	(94, 'Can change scored event', 24, 'change_scoredevent'),
+	(95, 'Can delete scored event', 24, 'delete_scoredevent'),
+	(96, 'Can view scored event', 24, 'view_scoredevent'),
+	(97, 'Can add daily benchmark', 25, 'add_dailybenchmark'),
+	(98, 'Can change daily benchmark', 25, 'change_dailybenchmark'),
+	(99, 'Can delete daily benchmark', 25, 'delete_dailybenchmark'),
+	(100, 'Can view daily benchmark', 25, 'view_dailybenchmark'),
+	(101, 'Can add account engagement', 26, 'add_accountengagement'),
+	(102, 'Can change account engagement', 26, 'change_accountengagement'),
+	(103, 'Can delete account engagement', 26, 'delete_accountengagement'),
+	(104, 'Can view account engagement', 26, 'view_accountengagement'),
+	(105, 'Can add user engagement', 27, 'add_userengagement'),
+	(106, 'Can change user engagement', 27, 'change_userengagement'),
+	(107, 'Can delete user engagement', 27, 'delete_userengagement'),
+	(108, 'Can view user engagement', 27, 'view_userengagement'),
+	(109, 'Can add forgotten subject', 28, 'add_forgottensubject'),
+	(110, 'Can change forgotten subject', 28, 'change_forgottensubject'),
+	(111, 'Can delete forgotten subject', 28, 'delete_forgottensubject'),
+	(112, 'Can view forgotten subject', 28, 'view_forgottensubject'),
+	(113, 'Can add segment', 29, 'add_segment'),
+	(114, 'Can change segment', 29, 'change_segment'),
+	(115, 'Can delete segment', 29, 'delete_segment'),
+	(116, 'Can view segment', 29, 'view_segment'),
+	(117, 'Can add login attempts', 30, 'add_loginattempts'),
+	(118, 'Can change login attempts', 30, 'change_loginattempts'),
+	(119, 'Can delete login attempts', 30, 'delete_loginattempts'),
+	(120, 'Can view login attempts', 30, 'view_loginattempts'),
+	(121, 'Can add reattribution request', 31, 'add_reattributionrequest'),
+	(122, 'Can change reattribution request', 31, 'change_reattributionrequest'),
+	(123, 'Can delete reattribution request', 31, 'delete_reattributionrequest'),
+	(124, 'Can view reattribution request', 31, 'view_reattributionrequest'),
+	(125, 'Can add cached counts', 32, 'add_cachedcounts'),
+	(126, 'Can change cached counts', 32, 'change_cachedcounts'),
+	(127, 'Can delete cached counts', 32, 'delete_cachedcounts'),
+	(128, 'Can view cached counts', 32, 'view_cachedcounts'),
+	(129, 'Can add rescore request', 33, 'add_rescorerequest'),
+	(130, 'Can change rescore request', 33, 'change_rescorerequest'),
+	(131, 'Can delete rescore request', 33, 'delete_rescorerequest'),
+	(132, 'Can view rescore request', 33, 'view_rescorerequest'),
+	(133, 'Can add operation counter', 34, 'add_operationcounter'),
+	(134, 'Can change operation counter', 34, 'change_operationcounter'),
+	(135, 'Can delete operation counter', 34, 'delete_operationcounter'),
+	(136, 'Can view operation counter', 34, 'view_operationcounter'),
+	(137, 'Can add daily job', 35, 'add_dailyjob'),
+	(138, 'Can change daily job', 35, 'change_dailyjob'),
+	(139, 'Can delete daily job', 35, 'delete_dailyjob'),
+	(140, 'Can view daily job', 35, 'view_dailyjob'),
+	(141, 'Can add alias', 36, 'add_alias'),
+	(142, 'Can change alias', 36, 'change_alias'),
+	(143, 'Can delete alias', 36, 'delete_alias'),
+	(144, 'Can view alias', 36, 'view_alias'),
+	(145, 'Can add join request', 37, 'add_joinrequest'),
+	(146, 'Can change join request', 37, 'change_joinrequest'),
+	(147, 'Can delete join request', 37, 'delete_joinrequest'),
+	(148, 'Can view join request', 37, 'view_joinrequest'),
+	(149, 'Can add search backlog', 38, 'add_searchbacklog'),
+	(150, 'Can change search backlog', 38, 'change_searchbacklog'),
+	(151, 'Can delete search backlog', 38, 'delete_searchbacklog'),
+	(152, 'Can view search backlog', 38, 'view_searchbacklog'),
+	(153, 'Can add search entry', 39, 'add_searchentry'),
+	(154, 'Can change search entry', 39, 'change_searchentry'),
+	(155, 'Can delete search entry', 39, 'delete_searchentry'),
+	(156, 'Can view search entry', 39, 'view_searchentry'),
+	(157, 'Can add stored order', 40, 'add_storedorder'),
+	(158, 'Can change stored order', 40, 'change_storedorder'),
+	(159, 'Can delete stored order', 40, 'delete_storedorder'),
+	(160, 'Can view stored order', 40, 'view_storedorder'),
+	(161, 'Can add order chunk', 41, 'add_orderchunk'),
+	(162, 'Can change order chunk', 41, 'change_orderchunk'),
+	(163, 'Can delete order chunk', 41, 'delete_orderchunk'),
+	(164, 'Can view order chunk', 41, 'view_orderchunk'),
+	(165, 'Can add change stamp', 42, 'add_changestamp'),
+	(166, 'Can change change stamp', 42, 'change_changestamp'),
+	(167, 'Can delete change stamp', 42, 'delete_changestamp'),
+	(168, 'Can view change stamp', 42, 'view_changestamp'),
+	(169, 'Can add subject change', 43, 'add_subjectchange'),
+	(170, 'Can change subject change', 43, 'change_subjectchange'),
+	(171, 'Can delete subject change', 43, 'delete_subjectchange'),
+	(172, 'Can view subject change', 43, 'view_subjectchange'),
+	(173, 'Can add invite', 44, 'add_invite'),
+	(174, 'Can change invite', 44, 'change_invite'),
+	(175, 'Can delete invite', 44, 'delete_invite'),
+	(176, 'Can view invite', 44, 'view_invite'),
+	(177, 'Can add saved view', 45, 'add_savedview'),
+	(178, 'Can change saved view', 45, 'change_savedview'),
+	(179, 'Can delete saved view', 45, 'delete_savedview'),
+	(180, 'Can view saved view', 45, 'view_savedview'),
+	(181, 'Can add login preferences', 46, 'add_loginpreferences'),
+	(182, 'Can change login preferences', 46, 'change_loginpreferences'),
+	(183, 'Can delete login preferences', 46, 'delete_loginpreferences'),
+	(184, 'Can view login preferences', 46, 'view_loginpreferences'),
+	(185, 'Can add trail entry', 47, 'add_trailentry'),
+	(186, 'Can change trail entry', 47, 'change_trailentry'),
+	(187, 'Can delete trail entry', 47, 'delete_trailentry'),
+	(188, 'Can view trail entry', 47, 'view_trailentry'),
+	(189, 'Can add external identity', 48, 'add_externalidentity'),
+	(190, 'Can change external identity', 48, 'change_externalidentity'),
+	(191, 'Can delete external identity', 48, 'delete_externalidentity'),
+	(192, 'Can view external identity', 48, 'view_externalidentity'),
+	(193, 'Can add login session', 49, 'add_loginsession'),
+	(194, 'Can change login session', 49, 'change_loginsession'),
+	(195, 'Can delete login session', 49, 'delete_loginsession'),
+	(196, 'Can view login session', 49, 'view_loginsession'),
+	(197, 'Can add recovery code', 50, 'add_recoverycode'),
+	(198, 'Can change recovery code', 50, 'change_recoverycode'),
+	(199, 'Can delete recovery code', 50, 'delete_recoverycode'),
+	(200, 'Can view recovery code', 50, 'view_recoverycode'),
+	(201, 'Can add role grant', 51, 'add_rolegrant'),
+	(202, 'Can change role grant', 51, 'change_rolegrant'),
+	(203, 'Can delete role grant', 51, 'delete_rolegrant'),
+	(204, 'Can view role grant', 51, 'view_rolegrant'),
+	(205, 'Can add second factor', 52, 'add_secondfactor'),
+	(206, 'Can change second factor', 52, 'change_secondfactor'),
+	(207, 'Can delete second factor', 52, 'delete_secondfactor'),
+	(208, 'Can view second factor', 52, 'view_secondfactor'),
+	(209, 'Can add limits', 53, 'add_productlimits'),
+	(210, 'Can change limits', 53, 'change_productlimits'),
+	(211, 'Can delete limits', 53, 'delete_productlimits'),
+	(212, 'Can view limits', 53, 'view_productlimits'),
+	(213, 'Can add product usage', 54, 'add_productusage'),
+	(214, 'Can change product usage', 54, 'change_productusage'),
+	(215, 'Can delete product usage', 54, 'delete_productusage'),
+	(216, 'Can view product usage', 54, 'view_productusage'),
+	(217, 'Can add request count', 55, 'add_requestcount'),
+	(218, 'Can change request count', 55, 'change_requestcount'),
+	(219, 'Can delete request count', 55, 'delete_requestcount'),
+	(220, 'Can view request count', 55, 'view_requestcount'),
+	(221, 'Can add trait name', 56, 'add_traitname'),
+	(222, 'Can change trait name', 56, 'change_traitname'),
+	(223, 'Can delete trait name', 56, 'delete_traitname'),
+	(224, 'Can view trait name', 56, 'view_traitname'),
+	(225, 'Can add turned day', 57, 'add_turnedday'),
+	(226, 'Can change turned day', 57, 'change_turnedday'),
+	(227, 'Can delete turned day', 57, 'delete_turnedday'),
+	(228, 'Can view turned day', 57, 'view_turnedday'),
+	(229, 'Can add subject trace', 58, 'add_subjecttrace'),
+	(230, 'Can change subject trace', 58, 'change_subjecttrace'),
+	(231, 'Can delete subject trace', 58, 'delete_subjecttrace'),
+	(232, 'Can view subject trace', 58, 'view_subjecttrace'),
+	(233, 'Can add inbox message', 59, 'add_inboxmessage'),
+	(234, 'Can change inbox message', 59, 'change_inboxmessage'),
+	(235, 'Can delete inbox message', 59, 'delete_inboxmessage'),
+	(236, 'Can view inbox message', 59, 'view_inboxmessage'),
+	(237, 'Can add ingestion key', 60, 'add_ingestionkey'),
+	(238, 'Can change ingestion key', 60, 'change_ingestionkey'),
+	(239, 'Can delete ingestion key', 60, 'delete_ingestionkey'),
+	(240, 'Can view ingestion key', 60, 'view_ingestionkey'),
+	(241, 'Can add quarantined message', 61, 'add_quarantinedmessage'),
+	(242, 'Can change quarantined message', 61, 'change_quarantinedmessage'),
+	(243, 'Can delete quarantined message', 61, 'delete_quarantinedmessage'),
+	(244, 'Can view quarantined message', 61, 'view_quarantinedmessage'),
+	(245, 'Can add drop count', 62, 'add_dropcount'),
+	(246, 'Can change drop count', 62, 'change_dropcount'),
+	(247, 'Can delete drop count', 62, 'delete_dropcount'),
+	(248, 'Can view drop count', 62, 'view_dropcount'),
+	(249, 'Can add dropped message', 63, 'add_droppedmessage'),
+	(250, 'Can change dropped message', 63, 'change_droppedmessage'),
+	(251, 'Can delete dropped message', 63, 'delete_droppedmessage'),
+	(252, 'Can view dropped message', 63, 'view_droppedmessage'),
+	(253, 'Can add seen message id', 64, 'add_seenmessageid'),
+	(254, 'Can change seen message id', 64, 'change_seenmessageid'),
+	(255, 'Can delete seen message id', 64, 'delete_seenmessageid'),
+	(256, 'Can view seen message id', 64, 'view_seenmessageid'),
+	(257, 'Can add imported file', 65, 'add_importedfile'),
+	(258, 'Can change imported file', 65, 'change_importedfile'),
+	(259, 'Can delete imported file', 65, 'delete_importedfile'),
+	(260, 'Can view imported file', 65, 'view_importedfile'),
+	(261, 'Can add ingestion log', 66, 'add_ingestionlog'),
+	(262, 'Can change ingestion log', 66, 'change_ingestionlog'),
+	(263, 'Can delete ingestion log', 66, 'delete_ingestionlog'),
+	(264, 'Can view ingestion log', 66, 'view_ingestionlog'),
+	(265, 'Can add hour count', 67, 'add_hourcount'),
+	(266, 'Can change hour count', 67, 'change_hourcount'),
+	(267, 'Can delete hour count', 67, 'delete_hourcount'),
+	(268, 'Can view hour count', 67, 'view_hourcount'),
+	(269, 'Can add claimed batch', 68, 'add_claimedbatch'),
+	(270, 'Can change claimed batch', 68, 'change_claimedbatch'),
+	(271, 'Can delete claimed batch', 68, 'delete_claimedbatch'),
+	(272, 'Can view claimed batch', 68, 'view_claimedbatch'),
+	(273, 'Can add recent message', 69, 'add_recentmessage'),
+	(274, 'Can change recent message', 69, 'change_recentmessage'),
+	(275, 'Can delete recent message', 69, 'delete_recentmessage'),
+	(276, 'Can view recent message', 69, 'view_recentmessage'),
+	(277, 'Can add refused count', 70, 'add_refusedcount'),
+	(278, 'Can change refused count', 70, 'change_refusedcount'),
+	(279, 'Can delete refused count', 70, 'delete_refusedcount'),
+	(280, 'Can view refused count', 70, 'view_refusedcount'),
+	(281, 'Can add refused request', 71, 'add_refusedrequest'),
+	(282, 'Can change refused request', 71, 'change_refusedrequest'),
+	(283, 'Can delete refused request', 71, 'delete_refusedrequest'),
+	(284, 'Can view refused request', 71, 'view_refusedrequest'),
+	(285, 'Can add minute count', 72, 'add_minutecount'),
+	(286, 'Can change minute count', 72, 'change_minutecount'),
+	(287, 'Can delete minute count', 72, 'delete_minutecount'),
+	(288, 'Can view minute count', 72, 'view_minutecount'),
+	(289, 'Can add API token', 73, 'add_apitoken'),
+	(290, 'Can change API token', 73, 'change_apitoken'),
+	(291, 'Can delete API token', 73, 'delete_apitoken'),
+	(292, 'Can view API token', 73, 'view_apitoken'),
+	(293, 'Can add usage', 74, 'add_usage'),
+	(294, 'Can change usage', 74, 'change_usage'),
+	(295, 'Can delete usage', 74, 'delete_usage'),
+	(296, 'Can view usage', 74, 'view_usage'),
+	(297, 'Can add marketplace connection', 75, 'add_connection'),
+	(298, 'Can change marketplace connection', 75, 'change_connection'),
+	(299, 'Can delete marketplace connection', 75, 'delete_connection'),
+	(300, 'Can view marketplace connection', 75, 'view_connection'),
+	(301, 'Can add license', 76, 'add_license'),
+	(302, 'Can change license', 76, 'change_license'),
+	(303, 'Can delete license', 76, 'delete_license'),
+	(304, 'Can view license', 76, 'view_license'),
+	(305, 'Can add sync', 77, 'add_syncrun'),
+	(306, 'Can change sync', 77, 'change_syncrun'),
+	(307, 'Can delete sync', 77, 'delete_syncrun'),
+	(308, 'Can view sync', 77, 'view_syncrun'),
+	(309, 'Can add failed record', 78, 'add_failedrecord'),
+	(310, 'Can change failed record', 78, 'change_failedrecord'),
+	(311, 'Can delete failed record', 78, 'delete_failedrecord'),
+	(312, 'Can view failed record', 78, 'view_failedrecord'),
+	(313, 'Can add seen licenses', 79, 'add_seenlicenses'),
+	(314, 'Can change seen licenses', 79, 'change_seenlicenses'),
+	(315, 'Can delete seen licenses', 79, 'delete_seenlicenses'),
+	(316, 'Can view seen licenses', 79, 'view_seenlicenses'),
+	(317, 'Can add pending license', 80, 'add_pendinglicense'),
+	(318, 'Can change pending license', 80, 'change_pendinglicense'),
+	(319, 'Can delete pending license', 80, 'delete_pendinglicense'),
+	(320, 'Can view pending license', 80, 'view_pendinglicense'),
+	(321, 'Can add destination', 81, 'add_destination'),
+	(322, 'Can change destination', 81, 'change_destination'),
+	(323, 'Can delete destination', 81, 'delete_destination'),
+	(324, 'Can view destination', 81, 'view_destination'),
+	(325, 'Can add notification', 82, 'add_outboxmessage'),
+	(326, 'Can change notification', 82, 'change_outboxmessage'),
+	(327, 'Can delete notification', 82, 'delete_outboxmessage'),
+	(328, 'Can view notification', 82, 'view_outboxmessage'),
+	(329, 'Can add delivery', 83, 'add_delivery'),
+	(330, 'Can change delivery', 83, 'change_delivery'),
+	(331, 'Can delete delivery', 83, 'delete_delivery'),
+	(332, 'Can view delivery', 83, 'view_delivery'),
+	(333, 'Can add subscription', 84, 'add_subscription'),
+	(334, 'Can change subscription', 84, 'change_subscription'),
+	(335, 'Can delete subscription', 84, 'delete_subscription'),
+	(336, 'Can view subscription', 84, 'view_subscription'),
+	(337, 'Can add watch', 85, 'add_watch'),
+	(338, 'Can change watch', 85, 'change_watch'),
+	(339, 'Can delete watch', 85, 'delete_watch'),
+	(340, 'Can view watch', 85, 'view_watch'),
+	(341, 'Can add watched member', 86, 'add_watchedmember'),
+	(342, 'Can change watched member', 86, 'change_watchedmember'),
+	(343, 'Can delete watched member', 86, 'delete_watchedmember'),
+	(344, 'Can view watched member', 86, 'view_watchedmember'),
+	(345, 'Can add scheduled export', 87, 'add_scheduledexport'),
+	(346, 'Can change scheduled export', 87, 'change_scheduledexport'),
+	(347, 'Can delete scheduled export', 87, 'delete_scheduledexport'),
+	(348, 'Can view scheduled export', 87, 'view_scheduledexport'),
+	(349, 'Can add export run', 88, 'add_exportrun'),
+	(350, 'Can change export run', 88, 'change_exportrun'),
+	(351, 'Can delete export run', 88, 'delete_exportrun'),
+	(352, 'Can view export run', 88, 'view_exportrun'),
+	(353, 'Can add export file', 89, 'add_exportfile'),
+	(354, 'Can change export file', 89, 'change_exportfile'),
+	(355, 'Can delete export file', 89, 'delete_exportfile'),
+	(356, 'Can view export file', 89, 'view_exportfile');
+INSERT INTO public.django_celery_beat_intervalschedule VALUES
+	(1, 6, 'hours');
+INSERT INTO public.django_celery_beat_periodictask VALUES
+	(1, 'sync marketplace licenses', 'marketplace.tasks.sync_all', '[]', '{}', 'marketplace', NULL, NULL, NULL, true, now(), 0, now(), 'How often each marketplace connection syncs, counted from its own last sync. Syncs that are due start within a minute.', NULL, 1, NULL, false, NULL, NULL, '{}', NULL, NULL);
+INSERT INTO public.django_celery_beat_periodictasks VALUES
+	(1, now());
+INSERT INTO public.django_content_type VALUES
+	(1, 'admin', 'logentry'),
+	(2, 'auth', 'permission'),
+	(3, 'auth', 'group'),
+	(4, 'auth', 'user'),
+	(5, 'contenttypes', 'contenttype'),
+	(6, 'sessions', 'session'),
+	(7, 'django_celery_beat', 'crontabschedule'),
+	(8, 'django_celery_beat', 'intervalschedule'),
+	(9, 'django_celery_beat', 'periodictask'),
+	(10, 'django_celery_beat', 'periodictasks'),
+	(11, 'django_celery_beat', 'solarschedule'),
+	(12, 'django_celery_beat', 'clockedschedule'),
+	(13, 'engagement', 'product'),
+	(14, 'engagement', 'eventname'),
+	(15, 'engagement', 'account'),
+	(16, 'engagement', 'productmember'),
+	(17, 'engagement', 'user'),
+	(18, 'engagement', 'membership'),
+	(19, 'engagement', 'event'),
+	(20, 'engagement', 'dailycount'),
+	(21, 'engagement', 'workspace'),
+	(22, 'engagement', 'eventweight'),
+	(23, 'engagement', 'scoreset'),
+	(24, 'engagement', 'scoredevent'),
+	(25, 'engagement', 'dailybenchmark'),
+	(26, 'engagement', 'accountengagement'),
+	(27, 'engagement', 'userengagement'),
+	(28, 'engagement', 'forgottensubject'),
+	(29, 'engagement', 'segment'),
+	(30, 'engagement', 'loginattempts'),
+	(31, 'engagement', 'reattributionrequest'),
+	(32, 'engagement', 'cachedcounts'),
+	(33, 'engagement', 'rescorerequest'),
+	(34, 'engagement', 'operationcounter'),
+	(35, 'engagement', 'dailyjob'),
+	(36, 'engagement', 'alias'),
+	(37, 'engagement', 'joinrequest'),
+	(38, 'engagement', 'searchbacklog'),
+	(39, 'engagement', 'searchentry'),
+	(40, 'engagement', 'storedorder'),
+	(41, 'engagement', 'orderchunk'),
+	(42, 'engagement', 'changestamp'),
+	(43, 'engagement', 'subjectchange'),
+	(44, 'engagement', 'invite'),
+	(45, 'engagement', 'savedview'),
+	(46, 'engagement', 'loginpreferences'),
+	(47, 'engagement', 'trailentry'),
+	(48, 'engagement', 'externalidentity'),
+	(49, 'engagement', 'loginsession'),
+	(50, 'engagement', 'recoverycode'),
+	(51, 'engagement', 'rolegrant'),
+	(52, 'engagement', 'secondfactor'),
+	(53, 'engagement', 'productlimits'),
+	(54, 'engagement', 'productusage'),
+	(55, 'engagement', 'requestcount'),
+	(56, 'engagement', 'traitname'),
+	(57, 'engagement', 'turnedday'),
+	(58, 'engagement', 'subjecttrace'),
+	(59, 'ingestion', 'inboxmessage'),
+	(60, 'ingestion', 'ingestionkey'),
+	(61, 'ingestion', 'quarantinedmessage'),
+	(62, 'ingestion', 'dropcount'),
+	(63, 'ingestion', 'droppedmessage'),
+	(64, 'ingestion', 'seenmessageid'),
+	(65, 'ingestion', 'importedfile'),
+	(66, 'ingestion', 'ingestionlog'),
+	(67, 'ingestion', 'hourcount'),
+	(68, 'ingestion', 'claimedbatch'),
+	(69, 'ingestion', 'recentmessage'),
+	(70, 'ingestion', 'refusedcount'),
+	(71, 'ingestion', 'refusedrequest'),
+	(72, 'ingestion', 'minutecount'),
+	(73, 'readapi', 'apitoken'),
+	(74, 'readapi', 'usage'),
+	(75, 'marketplace', 'connection'),
+	(76, 'marketplace', 'license'),
+	(77, 'marketplace', 'syncrun'),
+	(78, 'marketplace', 'failedrecord'),
+	(79, 'marketplace', 'seenlicenses'),
+	(80, 'marketplace', 'pendinglicense'),
+	(81, 'notifications', 'destination'),
+	(82, 'notifications', 'outboxmessage'),
+	(83, 'notifications', 'delivery'),
+	(84, 'notifications', 'subscription'),
+	(85, 'notifications', 'watch'),
+	(86, 'notifications', 'watchedmember'),
+	(87, 'exports', 'scheduledexport'),
+	(88, 'exports', 'exportrun'),
+	(89, 'exports', 'exportfile');
+INSERT INTO public.django_migrations VALUES
+	(1, 'contenttypes', '0001_initial', now()),
+	(2, 'auth', '0001_initial', now()),
+	(3, 'admin', '0001_initial', now()),
+	(4, 'admin', '0002_logentry_remove_auto_add', now()),
+	(5, 'admin', '0003_logentry_add_action_flag_choices', now()),
+	(6, 'contenttypes', '0002_remove_content_type_name', now()),
+	(7, 'auth', '0002_alter_permission_name_max_length', now()),
+	(8, 'auth', '0003_alter_user_email_max_length', now()),
+	(9, 'auth', '0004_alter_user_username_opts', now()),
+	(10, 'auth', '0005_alter_user_last_login_null', now()),
+	(11, 'auth', '0006_require_contenttypes_0002', now()),
+	(12, 'auth', '0007_alter_validators_add_error_messages', now()),
+	(13, 'auth', '0008_alter_user_username_max_length', now()),
+	(14, 'auth', '0009_alter_user_last_name_max_length', now()),
+	(15, 'auth', '0010_alter_group_name_max_length', now()),
+	(16, 'auth', '0011_update_proxy_permissions', now()),
+	(17, 'auth', '0012_alter_user_first_name_max_length', now()),
+	(18, 'django_celery_beat', '0001_initial', now()),
+	(19, 'django_celery_beat', '0002_auto_20161118_0346', now()),
+	(20, 'django_celery_beat', '0003_auto_20161209_0049', now()),
+	(21, 'django_celery_beat', '0004_auto_20170221_0000', now()),
+	(22, 'django_celery_beat', '0005_add_solarschedule_events_choices', now()),
+	(23, 'django_celery_beat', '0006_auto_20180322_0932', now()),
+	(24, 'django_celery_beat', '0007_auto_20180521_0826', now()),
+	(25, 'django_celery_beat', '0008_auto_20180914_1922', now()),
+	(26, 'django_celery_beat', '0006_auto_20180210_1226', now()),
+	(27, 'django_celery_beat', '0006_periodictask_priority', now()),
+	(28, 'django_celery_beat', '0009_periodictask_headers', now()),
+	(29, 'django_celery_beat', '0010_auto_20190429_0326', now()),
+	(30, 'django_celery_beat', '0011_auto_20190508_0153', now()),
+	(31, 'django_celery_beat', '0012_periodictask_expire_seconds', now()),
+	(32, 'django_celery_beat', '0013_auto_20200609_0727', now()),
+	(33, 'django_celery_beat', '0014_remove_clockedschedule_enabled', now()),
+	(34, 'django_celery_beat', '0015_edit_solarschedule_events_choices', now()),
+	(35, 'django_celery_beat', '0016_alter_crontabschedule_timezone', now()),
+	(36, 'django_celery_beat', '0017_alter_crontabschedule_month_of_year', now()),
+	(37, 'django_celery_beat', '0018_improve_crontab_helptext', now()),
+	(38, 'django_celery_beat', '0019_alter_periodictasks_options', now()),
+	(39, 'engagement', '0001_initial', now()),
+	(40, 'engagement', '0002_storage', now()),
+	(41, 'engagement', '0003_score_sets', now()),
+	(42, 'engagement', '0004_may_manage_connections', now()),
+	(43, 'engagement', '0005_forgotten', now()),
+	(44, 'engagement', '0006_segments', now()),
+	(45, 'engagement', '0007_default_segments', now()),
+	(46, 'engagement', '0008_measures', now()),
+	(47, 'engagement', '0009_roles', now()),
+	(48, 'engagement', '0010_login_attempts', now()),
+	(49, 'engagement', '0011_event_by_receipt', now()),
+	(50, 'engagement', '0012_segment_indexes', now()),
+	(51, 'engagement', '0013_tallies', now()),
+	(52, 'engagement', '0014_new_members_are_viewers', now()),
+	(53, 'engagement', '0015_past_benchmarks', now()),
+	(54, 'engagement', '0016_reattribution_requests', now()),
+	(55, 'engagement', '0017_weights_from_0', now()),
+	(56, 'engagement', '0018_event_name_done_by', now()),
+	(57, 'engagement', '0019_score_set_formula', now()),
+	(58, 'engagement', '0020_names', now()),
+	(59, 'engagement', '0021_aliases', now()),
+	(60, 'engagement', '0022_search', now()),
+	(61, 'engagement', '0023_insight_numbers', now()),
+	(62, 'engagement', '0024_stored_orders', now()),
+	(63, 'engagement', '0025_subject_changes', now()),
+	(64, 'engagement', '0026_watches_stale', now()),
+	(65, 'engagement', '0027_invites', now()),
+	(66, 'engagement', '0028_saved_views', now()),
+	(67, 'engagement', '0029_login_preferences', now()),
+	(68, 'engagement', '0030_cached_insights', now()),
+	(69, 'engagement', '0031_formula_version', now()),
+	(70, 'engagement', '0032_trail', now()),
+	(71, 'engagement', '0033_sign_in', now()),
+	(72, 'engagement', '0034_product_limits', now()),
+	(73, 'engagement', '0035_request_counts', now()),
+	(74, 'engagement', '0036_trait_names', now()),
+	(75, 'engagement', '0037_stamps_without_scores', now()),
+	(76, 'engagement', '0038_subject_traces', now()),
+	(77, 'exports', '0001_scheduled_exports', now()),
+	(78, 'ingestion', '0001_initial', now()),
+	(79, 'ingestion', '0002_storage', now()),
+	(80, 'ingestion', '0003_forgotten', now()),
+	(81, 'ingestion', '0004_imported_file', now()),
+	(82, 'ingestion', '0005_unusable_messages', now()),
+	(83, 'ingestion', '0006_ingestion_log', now()),
+	(84, 'ingestion', '0007_request_ids', now()),
+	(85, 'ingestion', '0008_hour_counts', now()),
+	(86, 'ingestion', '0009_too_many_traits', now()),
+	(87, 'ingestion', '0010_claimed_batches', now()),
+	(88, 'ingestion', '0011_alias_reason', now()),
+	(89, 'ingestion', '0012_live_view_and_refused_requests', now()),
+	(90, 'ingestion', '0013_words_of_outcomes', now()),
+	(91, 'ingestion', '0014_key_expiry', now()),
+	(92, 'ingestion', '0015_rate_limits', now()),
+	(93, 'ingestion', '0016_words_of_trait_drops', now()),
+	(94, 'ingestion', '0017_traces', now()),
+	(95, 'marketplace', '0001_initial', now()),
+	(96, 'marketplace', '0002_pending_licenses', now()),
+	(97, 'marketplace', '0003_lists_in_use', now()),
+	(98, 'marketplace', '0004_names', now()),
+	(99, 'marketplace', '0005_recent_fingerprints', now()),
+	(100, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
+	(101, 'marketplace', '0007_encrypted_user_name', now()),
+	(102, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
+	(103, 'notifications', '0001_initial', now()),
+	(104, 'notifications', '0002_outbox_by_subject', now()),
+	(105, 'notifications', '0003_credential_expiring', now()),
+	(106, 'readapi', '0001_initial', now()),
+	(107, 'readapi', '0002_usage', now()),
+	(108, 'readapi', '0003_token_rights', now()),
+	(109, 'sessions', '0001_initial', now());
+SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
+SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
+SELECT pg_catalog.setval('public.auth_permission_id_seq', 356, true);
+SELECT pg_catalog.setval('public.auth_user_groups_id_seq', 1, false);
+SELECT pg_catalog.setval('public.auth_user_id_seq', 1, false);
+SELECT pg_catalog.setval('public.auth_user_user_permissions_id_seq', 1, false);
+SELECT pg_catalog.setval('public.django_admin_log_id_seq', 1, false);
+SELECT pg_catalog.setval('public.django_celery_beat_clockedschedule_id_seq', 1, false);
+SELECT pg_catalog.setval('public.django_celery_beat_crontabschedule_id_seq', 1, false);
+SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1, true);
+SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
+SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
+SELECT pg_catalog.setval('public.django_content_type_id_seq', 89, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 109, true);
+SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_alias_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_arrival', 1, false);
+SELECT pg_catalog.setval('public.engagement_eventname_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_eventweight_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_externalidentity_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_forgottensubject_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_invite_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_joinrequest_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_product_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_productmember_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_reattributionrequest_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_recoverycode_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_rolegrant_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_savedview_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_scoreset_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_secondfactor_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_segment_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_stalemark_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_storedorder_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_trailentry_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_traitname_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_turnedday_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_user_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_workspace_id_seq', 1, false);
+SELECT pg_catalog.setval('public.exports_exportfile_id_seq', 1, false);
+SELECT pg_catalog.setval('public.exports_exportrun_id_seq', 1, false);
+SELECT pg_catalog.setval('public.exports_scheduledexport_id_seq', 1, false);
+SELECT pg_catalog.setval('public.ingestion_claimedbatch_id_seq', 1, false);
+SELECT pg_catalog.setval('public.ingestion_dropcount_id_seq', 1, false);
+SELECT pg_catalog.setval('public.ingestion_importedfile_id_seq', 1, false);
+SELECT pg_catalog.setval('public.ingestion_ingestionkey_id_seq', 1, false);
+SELECT pg_catalog.setval('public.ingestion_refusedrequest_id_seq', 1, false);
+SELECT pg_catalog.setval('public.marketplace_connection_id_seq', 1, false);
+SELECT pg_catalog.setval('public.marketplace_failedrecord_id_seq', 1, false);
+SELECT pg_catalog.setval('public.marketplace_pendinglicense_id_seq', 1, false);
+SELECT pg_catalog.setval('public.marketplace_seenlicenses_id_seq', 1, false);
+SELECT pg_catalog.setval('public.marketplace_syncrun_id_seq', 1, false);
+SELECT pg_catalog.setval('public.notifications_delivery_id_seq', 1, false);
+SELECT pg_catalog.setval('public.notifications_destination_id_seq', 1, false);
+SELECT pg_catalog.setval('public.notifications_outboxmessage_id_seq', 1, false);
+SELECT pg_catalog.setval('public.notifications_subscription_id_seq', 1, false);
+SELECT pg_catalog.setval('public.notifications_watch_id_seq', 1, false);
+SELECT pg_catalog.setval('public.readapi_apitoken_id_seq', 1, false);
+ALTER TABLE ONLY pgmq.meta
+    ADD CONSTRAINT meta_queue_name_key UNIQUE (queue_name);
+ALTER TABLE ONLY pgmq.notify_insert_throttle
+    ADD CONSTRAINT notify_insert_throttle_queue_name_key UNIQUE (queue_name);
+ALTER TABLE ONLY pgmq.topic_bindings
+    ADD CONSTRAINT topic_bindings_unique_pattern_queue UNIQUE (pattern, queue_name);
+ALTER TABLE ONLY public.engagement_account
+    ADD CONSTRAINT account_external_id_per_product UNIQUE (product_id, external_id);
+ALTER TABLE ONLY public.auth_group
+    ADD CONSTRAINT auth_group_name_key UNIQUE (name);
+ALTER TABLE ONLY public.auth_group_permissions
+    ADD CONSTRAINT auth_group_permissions_group_id_permission_id_0cd325b0_uniq UNIQUE (group_id, permission_id);
+ALTER TABLE ONLY public.auth_group_permissions
+    ADD CONSTRAINT auth_group_permissions_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.auth_group
+    ADD CONSTRAINT auth_group_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.auth_permission
+    ADD CONSTRAINT auth_permission_content_type_id_codename_01ab375a_uniq UNIQUE (content_type_id, codename);
+ALTER TABLE ONLY public.auth_permission
+    ADD CONSTRAINT auth_permission_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.auth_user_groups
+    ADD CONSTRAINT auth_user_groups_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.auth_user_groups
+    ADD CONSTRAINT auth_user_groups_user_id_group_id_94350c0c_uniq UNIQUE (user_id, group_id);
+ALTER TABLE ONLY public.auth_user
+    ADD CONSTRAINT auth_user_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.auth_user_user_permissions
+    ADD CONSTRAINT auth_user_user_permissions_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.auth_user_user_permissions
+    ADD CONSTRAINT auth_user_user_permissions_user_id_permission_id_14a6b632_uniq UNIQUE (user_id, permission_id);
+ALTER TABLE ONLY public.auth_user
+    ADD CONSTRAINT auth_user_username_key UNIQUE (username);
+ALTER TABLE ONLY public.notifications_destination
+    ADD CONSTRAINT destination_name_per_product UNIQUE (product_id, name);
+ALTER TABLE ONLY public.django_admin_log
+    ADD CONSTRAINT django_admin_log_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.django_celery_beat_clockedschedule
+    ADD CONSTRAINT django_celery_beat_clockedschedule_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.django_celery_beat_crontabschedule
+    ADD CONSTRAINT django_celery_beat_crontabschedule_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.django_celery_beat_intervalschedule
+    ADD CONSTRAINT django_celery_beat_intervalschedule_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.django_celery_beat_periodictask
+    ADD CONSTRAINT django_celery_beat_periodictask_name_key UNIQUE (name);
+ALTER TABLE ONLY public.django_celery_beat_periodictask
+    ADD CONSTRAINT django_celery_beat_periodictask_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.django_celery_beat_periodictasks
+    ADD CONSTRAINT django_celery_beat_periodictasks_pkey PRIMARY KEY (ident);
+ALTER TABLE ONLY public.django_celery_beat_solarschedule
+    ADD CONSTRAINT django_celery_beat_solar_event_latitude_longitude_ba64999a_uniq UNIQUE (event, latitude, longitude);
+ALTER TABLE ONLY public.django_celery_beat_solarschedule
+    ADD CONSTRAINT django_celery_beat_solarschedule_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.django_content_type
+    ADD CONSTRAINT django_content_type_app_label_model_76bd3d3b_uniq UNIQUE (app_label, model);
+ALTER TABLE ONLY public.django_content_type
+    ADD CONSTRAINT django_content_type_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.django_migrations
+    ADD CONSTRAINT django_migrations_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.django_session
+    ADD CONSTRAINT django_session_pkey PRIMARY KEY (session_key);
+ALTER TABLE ONLY public.engagement_account
+    ADD CONSTRAINT engagement_account_pkey PRIMARY KEY (id, product_id);
+ALTER TABLE ONLY public.engagement_accountengagement
+    ADD CONSTRAINT engagement_accountengagement_pkey PRIMARY KEY (product_id, score_set_id, account_id);
+ALTER TABLE ONLY public.engagement_alias
+    ADD CONSTRAINT engagement_alias_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_changestamp
+    ADD CONSTRAINT engagement_changestamp_pkey PRIMARY KEY (product_id);
+ALTER TABLE ONLY public.engagement_chore
+    ADD CONSTRAINT engagement_chore_pkey PRIMARY KEY (name);
+ALTER TABLE ONLY public.engagement_dailybenchmark
+    ADD CONSTRAINT engagement_dailybenchmark_pkey PRIMARY KEY (score_set_id, day);
+ALTER TABLE ONLY public.engagement_dailycount
+    ADD CONSTRAINT engagement_dailycount_pkey PRIMARY KEY (product_id, user_id, day, event_name_id, account_id);
+ALTER TABLE ONLY public.engagement_event
+    ADD CONSTRAINT engagement_event_pkey PRIMARY KEY (product_id, user_id, occurred_at, arrival);
+ALTER TABLE ONLY public.engagement_event_default
+    ADD CONSTRAINT engagement_event_default_pkey PRIMARY KEY (product_id, user_id, occurred_at, arrival);
+ALTER TABLE ONLY public.engagement_eventname
+    ADD CONSTRAINT engagement_eventname_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_eventweight
+    ADD CONSTRAINT engagement_eventweight_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_externalidentity
+    ADD CONSTRAINT engagement_externalidentity_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_forgottensubject
+    ADD CONSTRAINT engagement_forgottensubject_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_invite
+    ADD CONSTRAINT engagement_invite_digest_key UNIQUE (digest);
+ALTER TABLE ONLY public.engagement_invite
+    ADD CONSTRAINT engagement_invite_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_joinrequest
+    ADD CONSTRAINT engagement_joinrequest_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_loginattempts
+    ADD CONSTRAINT engagement_loginattempts_pkey PRIMARY KEY (subject);
+ALTER TABLE ONLY public.engagement_loginpreferences
+    ADD CONSTRAINT engagement_loginpreferences_pkey PRIMARY KEY (user_id);
+ALTER TABLE ONLY public.engagement_loginsession
+    ADD CONSTRAINT engagement_loginsession_pkey PRIMARY KEY (digest);
+ALTER TABLE ONLY public.engagement_measure
+    ADD CONSTRAINT engagement_measure_pkey PRIMARY KEY (name);
+ALTER TABLE ONLY public.engagement_membership
+    ADD CONSTRAINT engagement_membership_pkey PRIMARY KEY (product_id, user_id, occurred_at, account_id);
+ALTER TABLE ONLY public.engagement_orderchunk
+    ADD CONSTRAINT engagement_orderchunk_pkey PRIMARY KEY (product_id, order_id, version, number);
+ALTER TABLE ONLY public.engagement_product
+    ADD CONSTRAINT engagement_product_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_productlimits
+    ADD CONSTRAINT engagement_productlimits_pkey PRIMARY KEY (product_id);
+ALTER TABLE ONLY public.engagement_productmember
+    ADD CONSTRAINT engagement_productmember_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_productusage
+    ADD CONSTRAINT engagement_productusage_pkey PRIMARY KEY (product_id);
+ALTER TABLE ONLY public.engagement_reattributionrequest
+    ADD CONSTRAINT engagement_reattributionrequest_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_recoverycode
+    ADD CONSTRAINT engagement_recoverycode_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_requestcount
+    ADD CONSTRAINT engagement_requestcount_pkey PRIMARY KEY (endpoint, status, code, bucket);
+ALTER TABLE ONLY public.engagement_rolegrant
+    ADD CONSTRAINT engagement_rolegrant_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_savedview
+    ADD CONSTRAINT engagement_savedview_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_scoredevent
+    ADD CONSTRAINT engagement_scoredevent_pkey PRIMARY KEY (score_set_id, event_name_id);
+ALTER TABLE ONLY public.engagement_scoreset
+    ADD CONSTRAINT engagement_scoreset_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_searchbacklog
+    ADD CONSTRAINT engagement_searchbacklog_pkey PRIMARY KEY (product_id, kind);
+ALTER TABLE ONLY public.engagement_searchentry
+    ADD CONSTRAINT engagement_searchentry_pkey PRIMARY KEY (product_id, kind, subject_id);
+ALTER TABLE ONLY public.engagement_secondfactor
+    ADD CONSTRAINT engagement_secondfactor_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_segment
+    ADD CONSTRAINT engagement_segment_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_stalemark
+    ADD CONSTRAINT engagement_stalemark_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_storedorder
+    ADD CONSTRAINT engagement_storedorder_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_subjectchange
+    ADD CONSTRAINT engagement_subjectchange_pkey PRIMARY KEY (product_id, kind, subject_id);
+ALTER TABLE ONLY public.engagement_subjecttrace
+    ADD CONSTRAINT engagement_subjecttrace_pkey PRIMARY KEY (product_id, scope, subject_id);
+ALTER TABLE ONLY public.engagement_tally
+    ADD CONSTRAINT engagement_tally_pkey PRIMARY KEY (score_set_id);
+ALTER TABLE ONLY public.engagement_trailentry
+    ADD CONSTRAINT engagement_trailentry_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_traitname
+    ADD CONSTRAINT engagement_traitname_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_turnedday
+    ADD CONSTRAINT engagement_turnedday_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_user
+    ADD CONSTRAINT engagement_user_pkey PRIMARY KEY (id, product_id);
+ALTER TABLE ONLY public.engagement_userengagement
+    ADD CONSTRAINT engagement_userengagement_pkey PRIMARY KEY (product_id, score_set_id, user_id);
+ALTER TABLE ONLY public.engagement_workspace
+    ADD CONSTRAINT engagement_workspace_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_workspace
+    ADD CONSTRAINT engagement_workspace_scores_id_key UNIQUE (scores_id);
+ALTER TABLE ONLY public.engagement_eventname
+    ADD CONSTRAINT event_name_per_product UNIQUE (product_id, name);
+ALTER TABLE ONLY public.exports_scheduledexport
+    ADD CONSTRAINT export_name_per_product UNIQUE (product_id, name);
+ALTER TABLE ONLY public.exports_exportfile
+    ADD CONSTRAINT exports_exportfile_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.exports_exportrun
+    ADD CONSTRAINT exports_exportrun_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.exports_scheduledexport
+    ADD CONSTRAINT exports_scheduledexport_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.ingestion_claimedbatch
+    ADD CONSTRAINT ingestion_claimedbatch_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.ingestion_dropcount
+    ADD CONSTRAINT ingestion_dropcount_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.ingestion_droppedmessage
+    ADD CONSTRAINT ingestion_droppedmessage_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.ingestion_hourcount
+    ADD CONSTRAINT ingestion_hourcount_pkey PRIMARY KEY (product_id, hour, reason);
+ALTER TABLE ONLY public.ingestion_importedfile
+    ADD CONSTRAINT ingestion_importedfile_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.ingestion_inboxmessage
+    ADD CONSTRAINT ingestion_inboxmessage_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.ingestion_ingestionkey
+    ADD CONSTRAINT ingestion_ingestionkey_digest_key UNIQUE (digest);
+ALTER TABLE ONLY public.ingestion_ingestionkey
+    ADD CONSTRAINT ingestion_ingestionkey_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.ingestion_minutecount
+    ADD CONSTRAINT ingestion_minutecount_pkey PRIMARY KEY (product_id, minute);
+ALTER TABLE ONLY public.ingestion_quarantinedmessage
+    ADD CONSTRAINT ingestion_quarantinedmessage_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.ingestion_recentmessage
+    ADD CONSTRAINT ingestion_recentmessage_pkey PRIMARY KEY (product_id, kind, slot);
+ALTER TABLE ONLY public.ingestion_refusedcount
+    ADD CONSTRAINT ingestion_refusedcount_pkey PRIMARY KEY (product_id, hour, code);
+ALTER TABLE ONLY public.ingestion_refusedrequest
+    ADD CONSTRAINT ingestion_refusedrequest_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.ingestion_seenmessageid
+    ADD CONSTRAINT ingestion_seenmessageid_pkey PRIMARY KEY (product_id, message_id);
+ALTER TABLE ONLY public.marketplace_connection
+    ADD CONSTRAINT marketplace_connection_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.marketplace_connection
+    ADD CONSTRAINT marketplace_connection_product_id_key UNIQUE (product_id);
+ALTER TABLE ONLY public.marketplace_failedrecord
+    ADD CONSTRAINT marketplace_failedrecord_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.marketplace_license
+    ADD CONSTRAINT marketplace_license_pkey PRIMARY KEY (product_id, key);
+ALTER TABLE ONLY public.marketplace_pendinglicense
+    ADD CONSTRAINT marketplace_pendinglicense_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.marketplace_seenlicenses
+    ADD CONSTRAINT marketplace_seenlicenses_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.marketplace_syncrun
+    ADD CONSTRAINT marketplace_syncrun_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.notifications_delivery
+    ADD CONSTRAINT notifications_delivery_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.notifications_destination
+    ADD CONSTRAINT notifications_destination_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.notifications_outboxmessage
+    ADD CONSTRAINT notifications_outboxmessage_message_id_key UNIQUE (message_id);
+ALTER TABLE ONLY public.notifications_outboxmessage
+    ADD CONSTRAINT notifications_outboxmessage_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.notifications_subscription
+    ADD CONSTRAINT notifications_subscription_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.notifications_watch
+    ADD CONSTRAINT notifications_watch_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.notifications_watchedmember
+    ADD CONSTRAINT notifications_watchedmember_pkey PRIMARY KEY (product_id, watch_id, subject_id);
+ALTER TABLE ONLY public.ingestion_dropcount
+    ADD CONSTRAINT one_drop_count UNIQUE NULLS NOT DISTINCT (product_id, day, reason);
+ALTER TABLE ONLY public.exports_exportfile
+    ADD CONSTRAINT one_export_file_per_name UNIQUE (run_id, name);
+ALTER TABLE ONLY public.engagement_rolegrant
+    ADD CONSTRAINT one_grant_per_product UNIQUE NULLS NOT DISTINCT (user_id, product_id);
+ALTER TABLE ONLY public.ingestion_importedfile
+    ADD CONSTRAINT one_import_per_file UNIQUE (product_id, digest);
+ALTER TABLE ONLY public.engagement_externalidentity
+    ADD CONSTRAINT one_login_per_identity UNIQUE (issuer, subject);
+ALTER TABLE ONLY public.engagement_productmember
+    ADD CONSTRAINT one_membership_per_product UNIQUE (product_id, user_id);
+ALTER TABLE ONLY public.engagement_recoverycode
+    ADD CONSTRAINT one_row_per_recovery_code UNIQUE (user_id, digest);
+ALTER TABLE ONLY public.engagement_eventweight
+    ADD CONSTRAINT one_weight_per_event_name UNIQUE (workspace_id, event_name_id);
+ALTER TABLE ONLY public.marketplace_pendinglicense
+    ADD CONSTRAINT pending_row_once UNIQUE (run_id, key, digest);
+ALTER TABLE ONLY public.readapi_apitoken
+    ADD CONSTRAINT readapi_apitoken_digest_key UNIQUE (digest);
+ALTER TABLE ONLY public.readapi_apitoken
+    ADD CONSTRAINT readapi_apitoken_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.readapi_usage
+    ADD CONSTRAINT readapi_usage_pkey PRIMARY KEY (token_id);
+ALTER TABLE ONLY public.engagement_segment
+    ADD CONSTRAINT segment_name_per_workspace UNIQUE (workspace_id, scope, name);
+ALTER TABLE ONLY public.engagement_storedorder
+    ADD CONSTRAINT stored_order_per_column UNIQUE (score_set_id, scope, "column");
+ALTER TABLE ONLY public.engagement_traitname
+    ADD CONSTRAINT trait_name_per_product UNIQUE (product_id, name);
+ALTER TABLE ONLY public.engagement_user
+    ADD CONSTRAINT user_external_id_per_product UNIQUE (product_id, external_id);
+ALTER TABLE ONLY public.notifications_watch
+    ADD CONSTRAINT watch_per_product UNIQUE (product_id, key);
+ALTER TABLE ONLY public.engagement_workspace
+    ADD CONSTRAINT workspace_name_per_product UNIQUE (product_id, name);
+CREATE INDEX idx_notify_throttle_active ON pgmq.notify_insert_throttle USING btree (queue_name, last_notified_at) WHERE (throttle_interval_ms > 0);
+CREATE INDEX idx_topic_bindings_covering ON pgmq.topic_bindings USING btree (pattern) INCLUDE (queue_name, compiled_regex);
+CREATE INDEX account_created ON public.engagement_account USING btree (COALESCE(created_at, first_seen_at));
+CREATE INDEX account_domain ON public.engagement_account USING btree (product_id, lower("left"((traits ->> 'domain'::text), 320)));
+CREATE INDEX account_idle ON public.engagement_accountengagement USING btree (score_set_id, last_active_at) WHERE (raw = 0);
+CREATE INDEX account_ranking ON public.engagement_accountengagement USING btree (score_set_id, raw DESC, account_id DESC);
+CREATE INDEX account_traits ON public.engagement_account USING gin (traits jsonb_path_ops);
+CREATE INDEX alias_by_user ON public.engagement_alias USING btree (product_id, user_id);
+CREATE INDEX auth_group_name_a6ea08ec_like ON public.auth_group USING btree (name varchar_pattern_ops);
+CREATE INDEX auth_group_permissions_group_id_b120cbf9 ON public.auth_group_permissions USING btree (group_id);
+CREATE INDEX auth_group_permissions_permission_id_84c5c92e ON public.auth_group_permissions USING btree (permission_id);
+CREATE INDEX auth_permission_content_type_id_2f476e4b ON public.auth_permission USING btree (content_type_id);
+CREATE INDEX auth_user_groups_group_id_97559544 ON public.auth_user_groups USING btree (group_id);
+CREATE INDEX auth_user_groups_user_id_6a12ed8b ON public.auth_user_groups USING btree (user_id);
+CREATE INDEX auth_user_user_permissions_permission_id_1fbb5f2c ON public.auth_user_user_permissions USING btree (permission_id);
+CREATE INDEX auth_user_user_permissions_user_id_a95ead1b ON public.auth_user_user_permissions USING btree (user_id);
+CREATE INDEX auth_user_username_6821ab7c_like ON public.auth_user USING btree (username varchar_pattern_ops);
+CREATE INDEX daily_count_by_account ON public.engagement_dailycount USING btree (product_id, account_id, day);
+CREATE INDEX daily_count_by_day ON public.engagement_dailycount USING brin (day) WITH (autosummarize='on', pages_per_range='32');
+CREATE INDEX delivery_age ON public.notifications_delivery USING btree (attempted_at);
+CREATE INDEX django_admin_log_content_type_id_c4bce8eb ON public.django_admin_log USING btree (content_type_id);
+CREATE INDEX django_admin_log_user_id_c564eba6 ON public.django_admin_log USING btree (user_id);
+CREATE INDEX django_celery_beat_periodictask_clocked_id_47a69f82 ON public.django_celery_beat_periodictask USING btree (clocked_id);
+CREATE INDEX django_celery_beat_periodictask_crontab_id_d3cba168 ON public.django_celery_beat_periodictask USING btree (crontab_id);
+CREATE INDEX django_celery_beat_periodictask_interval_id_a8ca27da ON public.django_celery_beat_periodictask USING btree (interval_id);
+CREATE INDEX django_celery_beat_periodictask_name_265a36b7_like ON public.django_celery_beat_periodictask USING btree (name varchar_pattern_ops);
+CREATE INDEX django_celery_beat_periodictask_solar_id_a87ce72c ON public.django_celery_beat_periodictask USING btree (solar_id);
+CREATE INDEX django_session_expire_date_a5c62663 ON public.django_session USING btree (expire_date);
+CREATE INDEX django_session_session_key_c0390e0f_like ON public.django_session USING btree (session_key varchar_pattern_ops);
+CREATE INDEX dropped_by_product ON public.ingestion_droppedmessage USING btree (product_id, dropped_at DESC);
+CREATE INDEX dropped_by_time ON public.ingestion_droppedmessage USING btree (dropped_at);
+CREATE INDEX engagement_chore_name_d70c7951_like ON public.engagement_chore USING btree (name varchar_pattern_ops);
+CREATE INDEX event_by_receipt ON ONLY public.engagement_event USING brin (received_at) WITH (autosummarize='on', pages_per_range='32');
+CREATE INDEX engagement_event_default_received_at_idx ON public.engagement_event_default USING brin (received_at) WITH (autosummarize='on', pages_per_range='32');
+CREATE INDEX engagement_eventweight_event_name_id_45c6d875 ON public.engagement_eventweight USING btree (event_name_id);
+CREATE INDEX engagement_eventweight_workspace_id_a4b5f006 ON public.engagement_eventweight USING btree (workspace_id);
+CREATE INDEX engagement_externalidentity_user_id_f764190d ON public.engagement_externalidentity USING btree (user_id);
+CREATE INDEX engagement_invite_created_by_id_f45feaa8 ON public.engagement_invite USING btree (created_by_id);
+CREATE INDEX engagement_invite_login_id_1c3f7b3e ON public.engagement_invite USING btree (login_id);
+CREATE INDEX engagement_invite_product_id_c94da379 ON public.engagement_invite USING btree (product_id);
+CREATE INDEX engagement_loginattempts_subject_46f055eb_like ON public.engagement_loginattempts USING btree (subject varchar_pattern_ops);
+CREATE INDEX engagement_loginsession_digest_83d178c8_like ON public.engagement_loginsession USING btree (digest varchar_pattern_ops);
+CREATE INDEX engagement_loginsession_user_id_5f856738 ON public.engagement_loginsession USING btree (user_id);
+CREATE INDEX engagement_measure_name_5bb14dd6_like ON public.engagement_measure USING btree (name varchar_pattern_ops);
+CREATE INDEX engagement_productmember_product_id_36d0a27e ON public.engagement_productmember USING btree (product_id);
+CREATE INDEX engagement_productmember_user_id_45538759 ON public.engagement_productmember USING btree (user_id);
+CREATE INDEX engagement_recoverycode_user_id_4610965c ON public.engagement_recoverycode USING btree (user_id);
+CREATE INDEX engagement_rolegrant_product_id_73de10d7 ON public.engagement_rolegrant USING btree (product_id);
+CREATE INDEX engagement_rolegrant_user_id_3c06100e ON public.engagement_rolegrant USING btree (user_id);
+CREATE INDEX engagement_savedview_owner_id_52da996f ON public.engagement_savedview USING btree (owner_id);
+CREATE INDEX engagement_savedview_product_id_40ff70e3 ON public.engagement_savedview USING btree (product_id);
+CREATE INDEX engagement_savedview_workspace_id_032c7b67 ON public.engagement_savedview USING btree (workspace_id);
+CREATE INDEX engagement_scoreset_product_id_bc7bb9d6 ON public.engagement_scoreset USING btree (product_id);
+CREATE INDEX engagement_scoreset_workspace_id_9591a519 ON public.engagement_scoreset USING btree (workspace_id);
+CREATE INDEX engagement_secondfactor_user_id_598d75a0 ON public.engagement_secondfactor USING btree (user_id);
+CREATE INDEX engagement_segment_workspace_id_698a4199 ON public.engagement_segment USING btree (workspace_id);
+CREATE INDEX engagement_stalemark_product_id_b9e055a0 ON public.engagement_stalemark USING btree (product_id);
+CREATE INDEX engagement_turnedday_score_set_id_c8de5265 ON public.engagement_turnedday USING btree (score_set_id);
+CREATE INDEX engagement_user_account_id_645ae24d ON public.engagement_user USING btree (account_id);
+CREATE INDEX engagement_workspace_product_id_77dd38ee ON public.engagement_workspace USING btree (product_id);
+CREATE INDEX event_name_not_done ON public.engagement_eventname USING btree (product_id) WHERE (done_by = 0);
+CREATE INDEX export_due ON public.exports_scheduledexport USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
+CREATE INDEX export_run_age ON public.exports_exportrun USING btree (requested_at);
+CREATE INDEX export_run_due ON public.exports_exportrun USING btree (due_at) WHERE ((state)::text = ANY ((ARRAY['waiting'::character varying, 'running'::character varying])::text[]));
+CREATE INDEX exports_exportfile_run_id_0757415f ON public.exports_exportfile USING btree (run_id);
+CREATE INDEX exports_exportrun_export_id_88bc4f83 ON public.exports_exportrun USING btree (export_id);
+CREATE INDEX exports_exportrun_product_id_63d92dfb ON public.exports_exportrun USING btree (product_id);
+CREATE INDEX exports_scheduledexport_product_id_d632e37f ON public.exports_scheduledexport USING btree (product_id);
+CREATE INDEX exports_scheduledexport_workspace_id_7157dc11 ON public.exports_scheduledexport USING btree (workspace_id);
+CREATE INDEX forgotten_by_digest ON public.engagement_forgottensubject USING btree (product_id, digest);
+CREATE INDEX forgotten_to_clear ON public.engagement_forgottensubject USING btree (row_id) WHERE (row_id IS NOT NULL);
+CREATE INDEX hour_count_by_time ON public.ingestion_hourcount USING btree (hour);
+CREATE INDEX ingestion_dropcount_product_id_fd42f780 ON public.ingestion_dropcount USING btree (product_id);
+CREATE INDEX ingestion_ingestionkey_owner_id_ceb8868b ON public.ingestion_ingestionkey USING btree (owner_id);
+CREATE INDEX ingestion_ingestionkey_product_id_06b130ec ON public.ingestion_ingestionkey USING btree (product_id);
+CREATE INDEX ingestion_quarantinedmessage_product_id_de43fd73 ON public.ingestion_quarantinedmessage USING btree (product_id);
+CREATE INDEX invite_by_expiry ON public.engagement_invite USING btree (expires_at);
+CREATE INDEX join_request_by_user ON public.engagement_joinrequest USING btree (product_id, user_id);
+CREATE INDEX license_account ON public.marketplace_license USING btree (product_id, cloud_id);
+CREATE INDEX license_parent ON public.marketplace_license USING btree (product_id, parent_key) WHERE ((parent_key)::text > ''::text);
+CREATE INDEX login_attempts_to_forget ON public.engagement_loginattempts USING btree (keep_until);
+CREATE INDEX login_session_by_age ON public.engagement_loginsession USING btree (created_at);
+CREATE INDEX marketplace_failedrecord_run_id_5b68fd2e ON public.marketplace_failedrecord USING btree (run_id);
+CREATE INDEX marketplace_seenlicenses_run_id_8f81e2e5 ON public.marketplace_seenlicenses USING btree (run_id);
+CREATE INDEX message_id_by_time ON public.ingestion_seenmessageid USING btree (seen_at);
+CREATE INDEX notifications_delivery_message_id_df4d325b ON public.notifications_delivery USING btree (message_id);
+CREATE INDEX notifications_delivery_product_id_8a1d6d06 ON public.notifications_delivery USING btree (product_id);
+CREATE INDEX notifications_destination_product_id_8a1b1d10 ON public.notifications_destination USING btree (product_id);
+CREATE INDEX notifications_outboxmessage_message_id_1c7a582c_like ON public.notifications_outboxmessage USING btree (message_id varchar_pattern_ops);
+CREATE INDEX notifications_outboxmessage_product_id_a5b8105b ON public.notifications_outboxmessage USING btree (product_id);
+CREATE INDEX notifications_subscription_destination_id_58d2ba6e ON public.notifications_subscription USING btree (destination_id);
+CREATE INDEX notifications_subscription_filter_segment_id_c157356e ON public.notifications_subscription USING btree (filter_segment_id);
+CREATE INDEX notifications_subscription_product_id_8903bc1e ON public.notifications_subscription USING btree (product_id);
+CREATE INDEX notifications_subscription_segment_id_0b9c0087 ON public.notifications_subscription USING btree (segment_id);
+CREATE INDEX notifications_subscription_watch_id_ba4e6748 ON public.notifications_subscription USING btree (watch_id);
+CREATE INDEX notifications_subscription_workspace_id_d8b99dde ON public.notifications_subscription USING btree (workspace_id);
+CREATE INDEX notifications_watch_product_id_cf6edb1d ON public.notifications_watch USING btree (product_id);
+CREATE INDEX notifications_watch_segment_id_8b1b918c ON public.notifications_watch USING btree (segment_id);
+CREATE INDEX notifications_watch_workspace_id_eb39ad78 ON public.notifications_watch USING btree (workspace_id);
+CREATE UNIQUE INDEX one_building_score_set ON public.engagement_scoreset USING btree (workspace_id) WHERE ((state)::text = 'building'::text);
+CREATE UNIQUE INDEX one_current_score_set ON public.engagement_scoreset USING btree (workspace_id) WHERE ((state)::text = 'current'::text);
+CREATE UNIQUE INDEX one_default_view ON public.engagement_savedview USING btree (workspace_id, scope, owner_id) NULLS NOT DISTINCT WHERE is_default;
+CREATE UNIQUE INDEX one_unfinished_export_run ON public.exports_exportrun USING btree (export_id) WHERE ((state)::text = ANY ((ARRAY['waiting'::character varying, 'running'::character varying])::text[]));
+CREATE UNIQUE INDEX one_unfinished_run_per_connection ON public.marketplace_syncrun USING btree (connection_id) WHERE ((state)::text = ANY ((ARRAY['waiting'::character varying, 'running'::character varying])::text[]));
+CREATE INDEX outbox_age ON public.notifications_outboxmessage USING btree (created_at);
+CREATE INDEX outbox_by_subject ON public.notifications_outboxmessage USING btree (product_id, scope, external_id);
+CREATE INDEX outbox_last_told ON public.notifications_outboxmessage USING btree (subscription_id, subject_id, created_at);
+CREATE INDEX outbox_log ON public.notifications_outboxmessage USING btree (destination_id, id DESC);
+CREATE INDEX outbox_waiting ON public.notifications_outboxmessage USING btree (destination_id, id) WHERE ((state)::text = 'waiting'::text);
+CREATE INDEX outbox_waiting_subject ON public.notifications_outboxmessage USING btree (destination_id, scope, subject_id, id) WHERE ((state)::text = 'waiting'::text);
+CREATE INDEX readapi_apitoken_owner_id_b298b606 ON public.readapi_apitoken USING btree (owner_id);
+CREATE INDEX readapi_apitoken_product_id_015dfe16 ON public.readapi_apitoken USING btree (product_id);
+CREATE INDEX reattribution_by_user ON public.engagement_reattributionrequest USING btree (product_id, user_id);
+CREATE INDEX refused_by_code ON public.ingestion_refusedrequest USING btree (product_id, code, id DESC);
+CREATE INDEX refused_by_time ON public.ingestion_refusedrequest USING btree (received_at);
+CREATE INDEX refused_count_by_time ON public.ingestion_refusedcount USING btree (hour);
+CREATE INDEX run_due ON public.marketplace_syncrun USING btree (due_at) WHERE ((state)::text = ANY ((ARRAY['waiting'::character varying, 'running'::character varying])::text[]));
+CREATE INDEX run_history ON public.marketplace_syncrun USING btree (connection_id, id DESC);
+CREATE INDEX search_grams ON public.engagement_searchentry USING gin (public.engagement_search_grams(((product_id * 2) + kind), text));
+CREATE INDEX trace_age ON public.engagement_subjecttrace USING btree (recorded_at);
+CREATE INDEX trace_unscored ON public.engagement_subjecttrace USING btree (product_id) WHERE (NOT is_scored);
+CREATE INDEX trail_by_time ON public.engagement_trailentry USING btree (at);
+CREATE INDEX trail_of_object ON public.engagement_trailentry USING btree (kind, object_id);
+CREATE INDEX trail_of_product ON public.engagement_trailentry USING btree (of_product, id DESC);
+CREATE INDEX user_created ON public.engagement_user USING btree (COALESCE(created_at, first_seen_at));
+CREATE INDEX user_email ON public.engagement_user USING btree (product_id, lower("left"((traits ->> 'email'::text), 320)));
+CREATE INDEX user_idle ON public.engagement_userengagement USING btree (score_set_id, last_active_at) WHERE (raw = 0);
+CREATE INDEX user_ranking ON public.engagement_userengagement USING btree (score_set_id, raw DESC, user_id DESC);
+CREATE INDEX user_traits ON public.engagement_user USING gin (traits jsonb_path_ops);
+ALTER INDEX public.engagement_event_pkey ATTACH PARTITION public.engagement_event_default_pkey;
+ALTER INDEX public.event_by_receipt ATTACH PARTITION public.engagement_event_default_received_at_idx;
+CREATE TRIGGER trail_is_append_only BEFORE DELETE OR UPDATE ON public.engagement_trailentry FOR EACH ROW EXECUTE FUNCTION public.engagement_trail_is_append_only();
+CREATE TRIGGER trail_is_not_truncated BEFORE TRUNCATE ON public.engagement_trailentry FOR EACH STATEMENT EXECUTE FUNCTION public.engagement_trail_is_append_only();
+ALTER TABLE ONLY pgmq.notify_insert_throttle
+    ADD CONSTRAINT notify_insert_throttle_meta_queue_name_fk FOREIGN KEY (queue_name) REFERENCES pgmq.meta(queue_name) ON DELETE CASCADE;
+ALTER TABLE ONLY pgmq.topic_bindings
+    ADD CONSTRAINT topic_bindings_meta_queue_name_fk FOREIGN KEY (queue_name) REFERENCES pgmq.meta(queue_name) ON DELETE CASCADE;
+ALTER TABLE ONLY public.auth_group_permissions
+    ADD CONSTRAINT auth_group_permissio_permission_id_84c5c92e_fk_auth_perm FOREIGN KEY (permission_id) REFERENCES public.auth_permission(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.auth_group_permissions
+    ADD CONSTRAINT auth_group_permissions_group_id_b120cbf9_fk_auth_group_id FOREIGN KEY (group_id) REFERENCES public.auth_group(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.auth_permission
+    ADD CONSTRAINT auth_permission_content_type_id_2f476e4b_fk_django_co FOREIGN KEY (content_type_id) REFERENCES public.django_content_type(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.auth_user_groups
+    ADD CONSTRAINT auth_user_groups_group_id_97559544_fk_auth_group_id FOREIGN KEY (group_id) REFERENCES public.auth_group(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.auth_user_groups
+    ADD CONSTRAINT auth_user_groups_user_id_6a12ed8b_fk_auth_user_id FOREIGN KEY (user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.auth_user_user_permissions
+    ADD CONSTRAINT auth_user_user_permi_permission_id_1fbb5f2c_fk_auth_perm FOREIGN KEY (permission_id) REFERENCES public.auth_permission(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.auth_user_user_permissions
+    ADD CONSTRAINT auth_user_user_permissions_user_id_a95ead1b_fk_auth_user_id FOREIGN KEY (user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.django_admin_log
+    ADD CONSTRAINT django_admin_log_content_type_id_c4bce8eb_fk_django_co FOREIGN KEY (content_type_id) REFERENCES public.django_content_type(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.django_admin_log
+    ADD CONSTRAINT django_admin_log_user_id_c564eba6_fk_auth_user_id FOREIGN KEY (user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.django_celery_beat_periodictask
+    ADD CONSTRAINT django_celery_beat_p_clocked_id_47a69f82_fk_django_ce FOREIGN KEY (clocked_id) REFERENCES public.django_celery_beat_clockedschedule(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.django_celery_beat_periodictask
+    ADD CONSTRAINT django_celery_beat_p_crontab_id_d3cba168_fk_django_ce FOREIGN KEY (crontab_id) REFERENCES public.django_celery_beat_crontabschedule(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.django_celery_beat_periodictask
+    ADD CONSTRAINT django_celery_beat_p_interval_id_a8ca27da_fk_django_ce FOREIGN KEY (interval_id) REFERENCES public.django_celery_beat_intervalschedule(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.django_celery_beat_periodictask
+    ADD CONSTRAINT django_celery_beat_p_solar_id_a87ce72c_fk_django_ce FOREIGN KEY (solar_id) REFERENCES public.django_celery_beat_solarschedule(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_account
+    ADD CONSTRAINT engagement_account_product_id_b3537cdb_fk_engagement_product_id FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_dailybenchmark
+    ADD CONSTRAINT engagement_dailybenc_score_set_id_46f60f8c_fk_engagemen FOREIGN KEY (score_set_id) REFERENCES public.engagement_scoreset(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_eventname
+    ADD CONSTRAINT engagement_eventname_product_id_c0eca050_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_eventweight
+    ADD CONSTRAINT engagement_eventweig_event_name_id_45c6d875_fk_engagemen FOREIGN KEY (event_name_id) REFERENCES public.engagement_eventname(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_eventweight
+    ADD CONSTRAINT engagement_eventweig_workspace_id_a4b5f006_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_forgottensubject
+    ADD CONSTRAINT engagement_forgotten_product_id_6a2cb524_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_invite
+    ADD CONSTRAINT engagement_invite_created_by_id_f45feaa8_fk_auth_user_id FOREIGN KEY (created_by_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_invite
+    ADD CONSTRAINT engagement_invite_login_id_1c3f7b3e_fk_auth_user_id FOREIGN KEY (login_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_invite
+    ADD CONSTRAINT engagement_invite_product_id_c94da379_fk_engagement_product_id FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_membership
+    ADD CONSTRAINT engagement_membershi_product_id_01f15137_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_productlimits
+    ADD CONSTRAINT engagement_productli_product_id_cfce0ec6_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_productmember
+    ADD CONSTRAINT engagement_productme_product_id_36d0a27e_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_productmember
+    ADD CONSTRAINT engagement_productmember_user_id_45538759_fk_auth_user_id FOREIGN KEY (user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_productusage
+    ADD CONSTRAINT engagement_productus_product_id_06175c73_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_savedview
+    ADD CONSTRAINT engagement_savedview_owner_id_52da996f_fk_auth_user_id FOREIGN KEY (owner_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_savedview
+    ADD CONSTRAINT engagement_savedview_workspace_id_032c7b67_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_scoredevent
+    ADD CONSTRAINT engagement_scoredeve_score_set_id_3b1559e1_fk_engagemen FOREIGN KEY (score_set_id) REFERENCES public.engagement_scoreset(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_scoreset
+    ADD CONSTRAINT engagement_scoreset_workspace_id_9591a519_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_segment
+    ADD CONSTRAINT engagement_segment_workspace_id_698a4199_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_tally
+    ADD CONSTRAINT engagement_tally_score_set_id_7ee9ed61_fk_engagemen FOREIGN KEY (score_set_id) REFERENCES public.engagement_scoreset(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_traitname
+    ADD CONSTRAINT engagement_traitname_product_id_b35bf804_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_turnedday
+    ADD CONSTRAINT engagement_turnedday_score_set_id_c8de5265_fk_engagemen FOREIGN KEY (score_set_id) REFERENCES public.engagement_scoreset(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_user
+    ADD CONSTRAINT engagement_user_product_id_3ba78331_fk_engagement_product_id FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_workspace
+    ADD CONSTRAINT engagement_workspace_product_id_77dd38ee_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.exports_exportrun
+    ADD CONSTRAINT exports_exportrun_export_id_88bc4f83_fk_exports_s FOREIGN KEY (export_id) REFERENCES public.exports_scheduledexport(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.exports_scheduledexport
+    ADD CONSTRAINT exports_scheduledexp_product_id_d632e37f_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.exports_scheduledexport
+    ADD CONSTRAINT exports_scheduledexp_workspace_id_7157dc11_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.ingestion_dropcount
+    ADD CONSTRAINT ingestion_dropcount_product_id_fd42f780_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.ingestion_droppedmessage
+    ADD CONSTRAINT ingestion_droppedmes_product_id_099968d2_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.ingestion_importedfile
+    ADD CONSTRAINT ingestion_importedfi_product_id_7f88e789_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.ingestion_ingestionkey
+    ADD CONSTRAINT ingestion_ingestionk_product_id_06b130ec_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.ingestion_ingestionkey
+    ADD CONSTRAINT ingestion_ingestionkey_owner_id_ceb8868b_fk_auth_user_id FOREIGN KEY (owner_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.ingestion_quarantinedmessage
+    ADD CONSTRAINT ingestion_quarantine_product_id_de43fd73_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_connection
+    ADD CONSTRAINT marketplace_connecti_product_id_b0f1d1e0_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_failedrecord
+    ADD CONSTRAINT marketplace_failedre_run_id_5b68fd2e_fk_marketpla FOREIGN KEY (run_id) REFERENCES public.marketplace_syncrun(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_license
+    ADD CONSTRAINT marketplace_license_product_id_e5a0cc6e_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_pendinglicense
+    ADD CONSTRAINT marketplace_pendingl_run_id_229c2ab8_fk_marketpla FOREIGN KEY (run_id) REFERENCES public.marketplace_syncrun(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_seenlicenses
+    ADD CONSTRAINT marketplace_seenlice_run_id_8f81e2e5_fk_marketpla FOREIGN KEY (run_id) REFERENCES public.marketplace_syncrun(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_syncrun
+    ADD CONSTRAINT marketplace_syncrun_connection_id_ac505fcd_fk_marketpla FOREIGN KEY (connection_id) REFERENCES public.marketplace_connection(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_destination
+    ADD CONSTRAINT notifications_destin_product_id_8a1b1d10_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_subscription
+    ADD CONSTRAINT notifications_subscr_destination_id_58d2ba6e_fk_notificat FOREIGN KEY (destination_id) REFERENCES public.notifications_destination(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_subscription
+    ADD CONSTRAINT notifications_subscr_filter_segment_id_c157356e_fk_engagemen FOREIGN KEY (filter_segment_id) REFERENCES public.engagement_segment(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_subscription
+    ADD CONSTRAINT notifications_subscr_product_id_8903bc1e_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_subscription
+    ADD CONSTRAINT notifications_subscr_segment_id_0b9c0087_fk_engagemen FOREIGN KEY (segment_id) REFERENCES public.engagement_segment(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_subscription
+    ADD CONSTRAINT notifications_subscr_watch_id_ba4e6748_fk_notificat FOREIGN KEY (watch_id) REFERENCES public.notifications_watch(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_subscription
+    ADD CONSTRAINT notifications_subscr_workspace_id_d8b99dde_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_watch
+    ADD CONSTRAINT notifications_watch_product_id_cf6edb1d_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_watch
+    ADD CONSTRAINT notifications_watch_segment_id_8b1b918c_fk_engagemen FOREIGN KEY (segment_id) REFERENCES public.engagement_segment(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_watch
+    ADD CONSTRAINT notifications_watch_workspace_id_eb39ad78_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.readapi_apitoken
+    ADD CONSTRAINT readapi_apitoken_owner_id_b298b606_fk_auth_user_id FOREIGN KEY (owner_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.readapi_apitoken
+    ADD CONSTRAINT readapi_apitoken_product_id_015dfe16_fk_engagement_product_id FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;

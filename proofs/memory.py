@@ -1,0 +1,121 @@
+"""Memory: clients flood every web and worker process with the largest and most expensive bodies
+that the service takes, while others post and read as usual. No process may take more than
+EDS_WORKER_MEMORY_MB, however often it is replaced, and every message is accounted for.
+"""
+
+import argparse
+import gzip
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+import psutil
+
+from harness import accounting
+from harness.command import run_command
+from harness.http import Client, Reader, basic
+from harness.posting import posting
+from harness.report import Report, Result, progress
+from harness.threads import sampled, working
+from harness.whole import Whole, running
+
+FLOODING_CLIENTS = 24
+# Bytes; the limit of a batch is 4 MiB.
+BODY_BYTES = 4 * 1024 * 1024 - 4096
+BATCH_MESSAGES = 2_400
+MEBIBYTE = 1024**2
+
+
+def measure(options: argparse.Namespace) -> Report:
+    with running(
+        EDS_WORKER_MEMORY_MB=str(options.limit), EDS_READ_REQUESTS_PER_MINUTE="0"
+    ) as whole:
+        path = f"/v2/users?workspace_id={whole.credentials['workspace_id']}&expand=traits,metrics"
+        reader = Reader(path, whole.credentials["api_token"], whole.address)
+        statuses: Counter[int | None] = Counter()
+        floods = [partial(flood, whole, statuses, seed) for seed in range(FLOODING_CLIENTS)]
+        first = set(sizes(whole))
+        with (
+            posting([[whole.address]], whole.key, options.seed, pause=0.02) as posted,
+            reader.reading(),
+            sampled(lambda: sizes(whole), 0.2) as samples,
+            working(*floods),
+        ):
+            progress(f"{FLOODING_CLIENTS} clients flood for {options.seconds:g} s.")
+            time.sleep(options.seconds)
+        for role in ("web worker", "worker's pool process"):
+            largest = max(
+                size for sample in samples for (kind, _), size in sample.items() if kind == role
+            )
+            yield Result(f"largest {role}, MiB", largest)
+            is_over = "yes" if largest > options.limit else "no"
+            yield Result(f"a {role} took more than it may", is_over, must_be="no")
+        seen = {process for sample in samples for process in sample}
+        yield Result("processes that were replaced", len(seen - first))
+        yield Result("bodies of the flood that got 202", statuses[202])
+        yield Result("bodies of the flood that got 503", statuses[503])
+        yield from accounting.settle(posted, whole.connect)
+
+
+def sizes(whole: Whole) -> dict[tuple[str, int], float]:
+    """The memory of each web and worker process, in MiB, by what it does and its id."""
+    memory: dict[tuple[str, int], float] = {}
+    for role, processes in whole.processes().items():
+        for process in processes if "work" in role else ():
+            with suppress(psutil.Error):
+                memory[role, process.pid] = process.memory_info().rss / MEBIBYTE
+    return memory
+
+
+def flood(whole: Whole, statuses: "Counter[int | None]", seed: int, over: threading.Event) -> None:
+    chance = random.Random(seed)
+    client = Client(whole.address, headers=basic(whole.key), timeout=60)
+    bodies = [(make(), {"Content-Encoding": "gzip"}) for make in BODIES]
+    while not over.is_set():
+        body, headers = chance.choice(bodies)
+        response = client.request("POST", "/v2/batch", body, headers)
+        statuses[response.status if response else None] += 1
+        if response is None or response.status == 503:
+            over.wait(1)
+    client.close()
+
+
+# --- What is sent: small on the wire, and as large as possible in memory ----------------------
+
+
+def _batch(trait: str) -> bytes:
+    """A batch of identifies of one user, whose trait is this text of JSON."""
+    size = BODY_BYTES // BATCH_MESSAGES - 60
+    traits = ",".join(f'"t{number}":{trait}' for number in range(size // (len(trait) + 7)))
+    message = f'{{"type":"identify","userId":"flood","traits":{{{traits}}}}}'
+    return gzip.compress(f'{{"batch":[{",".join([message] * BATCH_MESSAGES)}]}}'.encode())
+
+
+def _empty_lists() -> bytes:
+    return _batch("[]")
+
+
+def _numbers() -> bytes:
+    return _batch("0")
+
+
+def _texts() -> bytes:
+    return _batch(json.dumps("\N{GRINNING FACE}" * 20))
+
+
+BODIES: tuple[Callable[[], bytes], ...] = (_empty_lists, _numbers, _texts)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long to flood")
+    parser.add_argument("--limit", type=int, default=300, help="EDS_WORKER_MEMORY_MB")
+    parser.add_argument("--seed", type=int, default=1, help="draws the messages")
+
+
+if __name__ == "__main__":
+    run_command(__spec__.name, __doc__, arguments, measure)

@@ -1,0 +1,189 @@
+"""``python manage.py doctor`` says what is wrong, and what to do."""
+
+import json
+import os
+import shutil
+import smtplib
+import subprocess
+import sys
+from collections import namedtuple
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core import mail
+from django.db import OperationalError, connection
+from django.utils import timezone
+from pytest_django import Settings
+
+from config import doctor
+from config.doctor import Status
+from config.management.commands.doctor import Command
+from config.version import VERSION
+from engagement.core import encryption
+from ingestion.models import InboxMessage
+
+Usage = namedtuple("Usage", "total used free")
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "manage.py", "doctor", *arguments]
+    environment = {**os.environ, **variables}
+    folder = Path(doctor.__file__).parent.parent
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_invalid_settings_are_a_finding_and_an_exit_status() -> None:
+    planted = "planted-password"
+    process = run("--json", DATABASE_URL=f"mysql://eds:{planted}@db/eds")
+    answer = json.loads(process.stdout)
+    assert (process.returncode, answer["version"], answer["healthy"]) == (1, VERSION, False)
+    (finding,) = answer["checks"]
+    assert finding["check"] == "settings" and "DATABASE_URL must look like" in finding["sentence"]
+    assert planted not in process.stdout + process.stderr
+
+
+# --- This machine ---------------------------------------------------------------------------
+
+
+def test_settings(settings: Settings) -> None:
+    settings.ALLOWED_HOSTS = ["localhost"]
+    assert doctor.check_settings().status is Status.OK
+    settings.ALLOWED_HOSTS = ["eds.example.com"]
+    assert doctor.check_settings().status is Status.WARNING
+    settings.HTTPS = True
+    assert doctor.check_settings().status is Status.OK
+    settings.DEBUG = True
+    assert "EDS_DEBUG is on" in doctor.check_settings().sentence
+
+
+def test_versions(settings: Settings, tmp_path: Path) -> None:
+    assert doctor.check_versions(settings.BASE_DIR).status is Status.OK
+    text = (settings.BASE_DIR / "requirements.txt").read_text()
+    (tmp_path / "requirements.txt").write_text(text.replace("celery==", "celery==0."))
+    finding = doctor.check_versions(tmp_path)
+    assert finding.status is Status.WARNING
+    assert "celery is " in finding.sentence and "Django is" not in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("free", "status"),
+    [(50 << 30, Status.OK), (1 << 30, Status.WARNING), (1 << 20, Status.PROBLEM)],
+)
+def test_disk(
+    free: int, status: Status, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.EMBEDDED_POSTGRES = object()
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(free, 0, free))
+    assert doctor.check_disk(tmp_path / "not there yet").status is status
+
+
+def test_static_files(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor.check_static_files().status is Status.OK
+    monkeypatch.setattr(doctor, "STATIC_FILES", ("config/missing.css",))
+    finding = doctor.check_static_files()
+    assert finding.status is Status.PROBLEM and "config/missing.css" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (smtplib.SMTPAuthenticationError(535, b"planted"), "rejects the user name"),
+        (ConnectionRefusedError("planted"), "(ConnectionRefusedError)"),
+        (smtplib.SMTPServerDisconnected("planted"), "(SMTPServerDisconnected)"),
+    ],
+)
+def test_mail(
+    error: Exception, sentence: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.HAS_EMAIL = False
+    assert "no email is sent" in doctor.check_mail().sentence
+    settings.HAS_EMAIL = True
+    assert doctor.check_mail().status is Status.OK
+
+    def fail(**_: object) -> Any:
+        raise error
+
+    monkeypatch.setattr(mail, "get_connection", fail)
+    finding = doctor.check_mail()
+    assert finding.status is Status.PROBLEM and sentence in finding.sentence
+    assert "planted" not in finding.sentence
+
+
+# --- The database and the queue -------------------------------------------------------------
+
+
+def test_a_missing_database(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise OperationalError("connection refused\nhint")
+
+    monkeypatch.setattr(connection, "ensure_connection", refuse)
+    finding = doctor.check_database()
+    assert finding.status is Status.PROBLEM
+    assert finding.sentence == "The database cannot be reached (connection refused)."
+    findings = list(doctor.examine(timezone.now))
+    assert findings[-1] == finding
+
+
+def test_an_embedded_database_that_is_not_running(settings: Settings) -> None:
+    class Stopped:
+        def pid(self) -> None:
+            return None
+
+    settings.EMBEDDED_POSTGRES = Stopped()
+    finding = doctor.check_database()
+    assert finding.status is Status.PROBLEM and "manage.py up" in finding.remedy
+
+
+@pytest.mark.django_db
+def test_migrations_and_clock() -> None:
+    assert doctor.check_migrations().status is Status.OK
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO django_migrations (app, name, applied) "
+            "VALUES ('engagement', '9999', now())"
+        )
+        assert doctor.check_migrations().status is Status.WARNING
+        cursor.execute("DELETE FROM django_migrations WHERE app = 'exports'")
+        assert doctor.check_migrations().status is Status.PROBLEM
+    assert doctor.check_clock(timezone.now).status is Status.OK
+    ahead = doctor.check_clock(lambda: timezone.now() + timedelta(seconds=20))
+    assert ahead.status is Status.WARNING and "ahead of the database's" in ahead.sentence
+    behind = doctor.check_clock(lambda: timezone.now() - timedelta(hours=1))
+    assert behind.status is Status.PROBLEM and "behind the database's" in behind.sentence
+
+
+def test_a_missing_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> Any:
+        raise ConnectionError("redis://:planted@broker")
+
+    monkeypatch.setattr(doctor.app, "connection_for_write", refuse)
+    finding = doctor.check_broker()
+    assert finding.status is Status.PROBLEM
+    assert "(ConnectionError)" in finding.sentence and "planted" not in finding.sentence
+
+
+# --- What the service does ------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_keys_inbox_and_roles(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert doctor.check_keys().status is Status.OK
+    assert doctor.check_inbox().sentence == "0 messages wait to be recorded."
+    # Nothing has been drained in this database.
+    worker, scoring, beat = doctor.check_roles(timezone.now())
+    assert (worker.check, worker.status) == ("worker", Status.PROBLEM)
+    assert "Check that a worker" in worker.remedy
+    assert (scoring.status, beat.status) == (Status.OK, Status.OK)
+    with pytest.raises(SystemExit):
+        Command().execute(json=False, no_color=True, force_color=False, skip_checks=True)
+    assert "problem  worker" in capsys.readouterr().out
+    monkeypatch.setattr(encryption, "count_unreadable", lambda: {"some.column": 3})
+    assert doctor.check_keys().sentence == "3 stored secrets cannot be decrypted."
+    settings.INBOX_LIMIT = -2
+    assert doctor.check_inbox().status is Status.PROBLEM
+    assert not InboxMessage.objects.exists()
