@@ -31,7 +31,7 @@ WITHOUT_SETTINGS: dict[str, type[BaseCommand]] = {
 WITH_OWN_OUTPUT = {None, "help", "version", "--help", "--version", "-h", "up", "diffsettings"}
 WITH_OWN_OUTPUT |= {"create_product", "export_product", "generate_key", "generate_secrets"}
 WITH_OWN_OUTPUT |= {"doctor", "dumpdata", "shell"}
-WITH_OWN_OUTPUT |= {"showmigrations", "sqlmigrate", "inspectdb", "dbshell"}
+WITH_OWN_OUTPUT |= {"showmigrations", "sqlmigrate", "inspectdb", "shell", "dbshell"}
 # Django answers these itself, and they take no options.
 WITHOUT_OPTIONS = {"help", "version"}
 
