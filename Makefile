@@ -2,7 +2,7 @@
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test lint format ci snapshot clients bench proofs
+.PHONY: help install run demo test slow lint format ci snapshot clients bench proofs
 
 help: ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -17,8 +17,11 @@ run: ## Run the whole service
 demo: ## Run it with three products of invented data
 	$(PYTHON) manage.py up --demo
 
-test: ## Run all tests (about ten minutes on two cores)
+test: ## Run nearly all tests (less than five minutes on two cores)
 	$(PYTHON) -m pytest -q
+
+slow: ## Run the tests that start services, browsers, and other programs (about five minutes)
+	$(PYTHON) -m pytest -q -m slow
 
 lint: ## Check formatting, lint, types, and missing migrations
 	.venv/bin/ruff format --check .

@@ -1,8 +1,9 @@
-"""What subscriptions cost: scoring changed accounts, and one look at each watched set, with none,
-10, and 100 of them.
+"""What subscriptions cost: recording messages and scoring changed accounts with none, 10, and 100,
+in turn, and one look at each watched set.
 """
 
 import argparse
+from collections.abc import Sequence
 from statistics import median
 from typing import Any, LiteralString
 
@@ -14,8 +15,8 @@ from harness.service import Service, temporary_service
 
 # Sweeps take at most this share of a worker's time, however many there are.
 SHARE = 0.1
-# Scoring has no part in them, so it may only vary.
-SCORING_RATIO = 1.25
+# Recording and scoring have no part in them, so they may only vary. Processor time varies least.
+RATIO = 1.25
 NAMES = 5
 PATIENCE = 1800.0
 
@@ -65,22 +66,29 @@ def measure(options: argparse.Namespace) -> Report:
     with temporary_service() as service:
         bench = Bench(service, options)
         bench.fill()
-        measured = {count: bench.measure(count) for count in (0, *options.subscriptions)}
+        first = bench.subscribe(max(options.subscriptions))
+        counts = (0, *options.subscriptions)
+        rounds = bench.rounds(counts)
+        looks = {count: bench.look(count) for count in options.subscriptions}
     yield Result("accounts", options.accounts)
-    yield Result("changed accounts", options.changed)
-    alone = median(measured[0]["scoring"])
-    for count, rounds in measured.items():
-        seconds = median(rounds["scoring"])
-        name = f"scoring the changed accounts, seconds, {count} subscriptions"
-        bar = alone * SCORING_RATIO if count else None
-        yield Result(name, seconds, at_most=bar, rounds=rounds["scoring"])
-    for count in options.subscriptions:
-        rounds = measured[count]
-        sweep = median(rounds["sweep"])
-        yield Result(f"one look at all sets, seconds, {count} subscriptions", sweep,
-                     rounds=rounds["sweep"])  # fmt: skip
-        yield Result(f"minutes between two looks, {count} subscriptions", sweep / SHARE / 60)
-        yield Result(f"messages of a change, {count} subscriptions", median(rounds["messages"]))
+    yield Result("changed accounts a round", options.changed)
+    yield Result("messages recorded a round", options.messages)
+    for name in ("drain", "scoring"):
+        for count in counts:
+            took = rounds[name][count]
+            ratio = median(some / none for some, none in zip(took, rounds[name][0], strict=True))
+            bar = RATIO if count else None
+            yield Result(f"{name}: processor seconds, {count} subscriptions", median(took),
+                         rounds=took)  # fmt: skip
+            yield Result(f"{name}: {count} subscriptions / none", ratio, at_most=bar)
+    yield Result(f"first look at {max(options.subscriptions)} sets, seconds", first["seconds"])
+    for count, look in looks.items():
+        yield Result(f"one look at all sets, seconds, {count} subscriptions", look["seconds"])
+        cost = look["processor_seconds"] + look["database_seconds"]
+        yield Result(f"its processor seconds, {count} subscriptions", cost)
+        pause = look["seconds"] / SHARE / 60
+        yield Result(f"minutes between two looks, {count} subscriptions", pause)
+        yield Result(f"messages of it, {count} subscriptions", look["messages"])
 
 
 class Bench:
@@ -89,7 +97,9 @@ class Bench:
     def __init__(self, service: Service, options: argparse.Namespace) -> None:
         self._service, self._options = service, options
         self._database = service.connect()
-        self._product: int = service.create_product()["product_id"]
+        product = service.create_product()
+        self._product: int = product["product_id"]
+        self._key: str = product["ingestion_key"]
 
     def fill(self) -> None:
         options = self._options
@@ -100,19 +110,39 @@ class Bench:
         self._database.execute(_LEARN)
         until(lambda: self._within("score_all")["is_done"], "the scores", PATIENCE)
 
-    def measure(self, subscriptions: int) -> dict[str, list[float]]:
-        """Seconds of scoring and of sweeping, round by round, with that many subscriptions."""
-        progress(f"{subscriptions} subscriptions.")
-        self._within("subscribe", str(self._product), str(subscriptions))
-        rounds: dict[str, list[float]] = {"scoring": [], "sweep": [], "messages": []}
-        for _ in range(self._options.rounds):
-            change = {"product": self._product, "changed": self._options.changed}
-            self._database.execute(_CHANGE, change)
-            before = number(self._database, _MESSAGES)
-            rounds["scoring"].append(self._within("score_all")["seconds"])
-            rounds["sweep"].append(self._within("sweep")["seconds"])
-            rounds["messages"].append(number(self._database, _MESSAGES) - before)
-        return rounds
+    def subscribe(self, count: int) -> dict[str, Any]:
+        """Make that many subscriptions; what the first look at their sets took."""
+        progress(f"{count} subscriptions, and the first look at their sets.")
+        return self._within("subscribe", str(self._product), str(count))
+
+    def rounds(self, counts: Sequence[int]) -> dict[str, dict[int, list[float]]]:
+        """The processor seconds of recording and of scoring, by the number of subscriptions."""
+        took: dict[str, dict[int, list[float]]] = {
+            name: {count: [] for count in counts} for name in ("drain", "scoring")
+        }
+        for place in range(self._options.rounds):
+            for count in sorted(counts, reverse=bool(place % 2)):
+                progress(f"Round {place + 1} with {count} subscriptions.")
+                self._within("enable", str(self._product), str(count))
+                self._within("fill", str(self._options.messages), self._key)
+                took["drain"][count].append(_processor(self._within("drain")))
+                self._change()
+                took["scoring"][count].append(_processor(self._within("score_all")))
+        return took
+
+    def look(self, count: int) -> dict[str, Any]:
+        """What one look took after everything that changed since the last one."""
+        progress(f"One look with {count} subscriptions.")
+        self._within("enable", str(self._product), str(count))
+        self._change()
+        self._within("score_all")
+        before = number(self._database, _MESSAGES)
+        look = self._within("sweep")
+        return {**look, "messages": number(self._database, _MESSAGES) - before}
+
+    def _change(self) -> None:
+        change = {"product": self._product, "changed": self._options.changed}
+        self._database.execute(_CHANGE, change)
 
     def _within(self, command: str, *arguments: str) -> dict[str, Any]:
         result: dict[str, Any] = self._service.run_json(
@@ -121,9 +151,15 @@ class Bench:
         return result
 
 
+def _processor(took: dict[str, Any]) -> float:
+    """The processor seconds of the process and of PostgreSQL for it."""
+    return float(took["processor_seconds"] + took["database_seconds"])
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--accounts", type=int, default=1_000_000)
     parser.add_argument("--changed", type=int, default=5_000, help="accounts that change a round")
+    parser.add_argument("--messages", type=int, default=50_000, help="messages recorded a round")
     parser.add_argument("--subscriptions", type=int, nargs="+", default=[10, 100])
     parser.add_argument("--rounds", type=int, default=3)
 

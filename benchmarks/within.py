@@ -235,6 +235,14 @@ def subscribe(product_id: str, count: str) -> dict[str, Any]:
     return sweep()
 
 
+def enable(product_id: str, count: str) -> dict[str, Any]:
+    """Enable the product's first subscriptions only."""
+    subscriptions = Subscription.objects.filter(product=int(product_id)).order_by("pk")
+    enabled = list(subscriptions.values_list("pk", flat=True)[: int(count)])
+    subscriptions.update(is_enabled=False)
+    return {"enabled": subscriptions.filter(pk__in=enabled).update(is_enabled=True)}
+
+
 def sweep() -> dict[str, Any]:
     """Look at all watched sets once; seconds, and how many there were."""
     Watch.objects.update(swept_at=None)
@@ -246,6 +254,7 @@ def sweep() -> dict[str, Any]:
 COMMANDS = {
     "score_all": score_all,
     "subscribe": subscribe,
+    "enable": enable,
     "sweep": sweep,
     "compute_orders": compute_orders,
     "fill": fill,

@@ -20,6 +20,7 @@ class ServiceAdminSite(AdminSite):
     """Django's admin, whose side bar takes the place of the lists of apps and models."""
 
     index_template = "config/home.html"
+    empty_value_display = "–"
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         context = super().each_context(request)
@@ -90,6 +91,14 @@ class ServiceAdminSite(AdminSite):
         }
         view = sign_in.SignInView.as_view(extra_context=context)
         response: HttpResponse = never_cache(login_not_required(view))(request)
+        return response
+
+    def logout(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        response: HttpResponse = super().logout(request, extra_context)
+        # Also the pages that the browser keeps for its back button.
+        response.headers["Clear-Site-Data"] = '"cache"'
         return response
 
     def password_change(  # type: ignore[override]  # it may redirect

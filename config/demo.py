@@ -24,7 +24,7 @@ from engagement.core.progress import ProgressReporter
 from engagement.demo import loading, vocabulary
 from engagement.demo.population import Size
 from engagement.demo.vocabulary import Company
-from engagement.models import Product, Segment, User
+from engagement.models import Product, SavedView, Segment, User
 from ingestion.demo import fill_last_24h
 from ingestion.models import IngestionKey
 from marketplace import connecting
@@ -174,6 +174,7 @@ def _fill(products: list[Product], now: datetime) -> Iterator[int]:
     for product in products:
         loading.add_workspaces(product)
     _add_license_segments(connected)
+    _add_views(products)
     IngestionKey.create(connected, "web")
     yield from loading.populate(connected, vocabulary.BOARDS, CONNECTED_SIZE, now, company=_site)
     for seed, product in enumerate(others):
@@ -203,6 +204,23 @@ def _add_license_segments(product: Product) -> None:
         )
         for workspace in product.workspaces.all()
     )
+
+
+def _add_views(products: list[Product]) -> None:
+    """Share views of the list of accounts in the first workspace of each product."""
+    for product in products:
+        views = {"Falling": ({}, "change")}
+        if product == products[0]:
+            views["Renewals at risk"] = ({"insight": "renewal_at_risk"}, "renewal")
+        for name, (filters, order) in views.items():
+            SavedView.objects.create(
+                product=product,
+                workspace=product.workspaces.earliest("id"),
+                scope=Segment.Scope.ACCOUNT,
+                name=name,
+                filters=filters,
+                sort=order,
+            )
 
 
 def _site(number: int) -> Company:

@@ -4,16 +4,18 @@ import logging
 from typing import Any
 
 from config.json_lines import JsonLineFormatter
-from engagement.core import request_ids
+from engagement.core import request_ids, trace_context
 
 
 class JsonFormatter(JsonLineFormatter):
-    """Adds the request id to the JSON lines about a request."""
+    """Adds the request id and the trace id to the JSON lines about a request."""
 
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
         fields = super().fields(record)
         if request_id := _request_id(record):
             fields["request_id"] = request_id
+        if traceparent := _traceparent(record):
+            fields["trace_id"] = trace_context.trace_id(traceparent)
         return fields
 
 
@@ -22,6 +24,12 @@ def _request_id(record: logging.LogRecord) -> str | None:
     request = getattr(record, "request", None)
     headers = getattr(request, "META", {})
     return getattr(record, "request_id", None) or request_ids.from_environ(headers)
+
+
+def _traceparent(record: logging.LogRecord) -> str | None:
+    """The trace of the record itself, or of the request that Django attached."""
+    headers = getattr(getattr(record, "request", None), "META", {})
+    return getattr(record, "traceparent", None) or trace_context.from_environ(headers)
 
 
 class UnavailableFilter(logging.Filter):

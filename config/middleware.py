@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import psycopg
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.template.response import SimpleTemplateResponse
@@ -26,6 +26,17 @@ API_PREFIXES = (
 )
 
 
+# Load balancers and monitors reach each machine directly.
+OPEN_PATHS = frozenset(("/healthz", "/readyz", "/metrics"))
+HTTPS_REQUIRED = {
+    "error": {
+        "code": "https_required",
+        "message": "Send requests to https://. Nothing of this one was accepted. Replace its key "
+        "or token if others could read it on the way.",
+    }
+}
+
+
 class ApiFastPathMiddleware:
     """Calls the view of an API request directly, without the middlewares that follow this one.
 
@@ -39,6 +50,8 @@ class ApiFastPathMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if not request.path_info.startswith(API_PREFIXES):
             return self.get_response(request)
+        if settings.HTTPS and not (request.is_secure() or request.path_info in OPEN_PATHS):
+            return JsonResponse(HTTPS_REQUIRED, status=403)
         match = request.resolver_match = resolve(request.path_info)
         response: HttpResponseBase = match.func(request, *match.args, **match.kwargs)
         if isinstance(response, SimpleTemplateResponse):

@@ -1,4 +1,5 @@
-"""All settings of the service. Only this module reads the environment.
+"""All settings of the service. Only this module reads the environment, and
+``config.json_streams`` the format of lines.
 
 The documentation has a table of the variables, and a test compares the two.
 """
@@ -106,7 +107,11 @@ HTTPS = environment.flag("EDS_HTTPS")
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_SSL_REDIRECT = HTTPS
 # Load balancers and monitors reach each machine directly.
-SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
+SECURE_REDIRECT_EXEMPT = [
+    *("^healthz$", "^readyz$", "^metrics$"),
+    # A program that follows a redirect has sent its key in the clear before, and goes on doing so.
+    *(r"^v\d+/", "^segment", "^beacon/", "^sourceConfig", "^analytics", "^mcp$"),
+]
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 # Browsers take months to remove a host from their preload list, so an operator decides.
@@ -123,6 +128,7 @@ CSRF_COOKIE_HTTPONLY = True
 # Browsers accept cookies with this prefix only from this host, and only over HTTPS.
 SESSION_COOKIE_NAME = "__Host-eds-session" if HTTPS else "eds-session"
 CSRF_COOKIE_NAME = "__Host-eds-csrf" if HTTPS else "csrftoken"
+MESSAGE_STORAGE = "config.message_storage.MessageStorage"
 X_FRAME_OPTIONS = "DENY"
 
 # --- Signing in -------------------------------------------------------------------------------
@@ -150,6 +156,8 @@ BREAK_GLASS_LOGIN = environment.text("EDS_BREAK_GLASS_LOGIN")
 # 0 for none.
 SESSION_IDLE_MINUTES = environment.integer("EDS_SESSION_IDLE_MINUTES", 0)
 sign_in.check_ways_in(LOCAL_PASSWORDS, BREAK_GLASS_LOGIN, OIDC or PROXY_SIGN_ON)
+# How far the clock of a person's phone may be off, or how long after its end a code still counts.
+CODE_TOLERANCE_SECONDS = environment.integer("EDS_CODE_TOLERANCE_SECONDS", 30)
 SECOND_FACTOR = environment.choice("EDS_SECOND_FACTOR", "optional", ("optional", "managers", "all"))
 
 ROOT_URLCONF = "config.urls"
@@ -230,7 +238,7 @@ PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.ScryptPasswordHasher",
 ]
 
-AUTH_PASSWORD_VALIDATORS = [
+AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
         "UserAttributeSimilarityValidator",
@@ -239,6 +247,17 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
+AUTH_PASSWORD_VALIDATORS.append({"NAME": "engagement.logins.passwords.ServiceWordsValidator"})
+# Words of the operator that no password may consist of, beside those of products and hosts.
+PASSWORD_WORDS = environment.comma_separated("EDS_PASSWORD_WORDS")
+_leaked_passwords = environment.file_path("EDS_LEAKED_PASSWORDS")
+if _leaked_passwords:
+    AUTH_PASSWORD_VALIDATORS.append(
+        {
+            "NAME": "engagement.logins.passwords.LeakedPasswordValidator",
+            "OPTIONS": {"path": _leaked_passwords},
+        }
+    )
 
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
@@ -353,6 +372,7 @@ INBOX_LIMIT = environment.integer("EDS_INBOX_LIMIT", 1_000_000, minimum=1)
 MAX_MESSAGES_PER_SECOND = environment.integer("EDS_MAX_MESSAGES_PER_SECOND", 50_000, minimum=1)
 MAX_MESSAGES_PER_DAY = environment.integer("EDS_MAX_MESSAGES_PER_DAY", 500_000_000, minimum=1)
 MAX_EVENT_NAMES = environment.integer("EDS_MAX_EVENT_NAMES", 100_000, minimum=1)
+MAX_TRAIT_NAMES = environment.integer("EDS_MAX_TRAIT_NAMES", 10_000, minimum=1)
 MAX_SUBJECTS = environment.integer("EDS_MAX_SUBJECTS", 50_000_000, minimum=1)
 MAX_SEGMENTS = environment.integer("EDS_MAX_SEGMENTS", 1_000, minimum=1)
 EVENT_RETENTION_DAYS = environment.integer("EDS_EVENT_RETENTION_DAYS", 400, minimum=31)
@@ -371,7 +391,6 @@ NOTIFICATION_RETENTION_DAYS = environment.integer("EDS_NOTIFICATION_RETENTION_DA
 # --- Notifications ----------------------------------------------------------------------------
 
 _email = environment.email("EDS_EMAIL_URL")
-MAX_TRAIT_NAMES = environment.integer("EDS_MAX_TRAIT_NAMES", 10_000, minimum=1)
 # Without a mail server nothing is sent, and forms offer no email.
 HAS_EMAIL = bool(_email)
 EMAIL_HOST = _email.get("EMAIL_HOST", "")
@@ -417,6 +436,10 @@ MARKETPLACE_CA_BUNDLE = environment.file_path("REQUESTS_CA_BUNDLE") or environme
 # --- Logs -------------------------------------------------------------------------------------
 
 LOG_FORMAT = environment.choice("EDS_LOG_FORMAT", "text", ("text", "json"))
+# A line for each request, and for each step of a traced message.
+ACCESS_LOG = environment.flag("EDS_ACCESS_LOG")
+# Where spans are sent. The libraries of OpenTelemetry read their other variables themselves.
+OTLP_ENDPOINT = environment.text("OTEL_EXPORTER_OTLP_ENDPOINT")
 # Log Python's warnings as JSON, too.
 logging.captureWarnings(LOG_FORMAT == "json")
 LOGGING: dict[str, Any] = {

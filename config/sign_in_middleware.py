@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from config.sign_in import ProxySignOn
 from engagement.admin import sign_in
-from engagement.logins import second_factors, sessions
+from engagement.logins import second_factors, security_log, sessions
 from engagement.models import LoginSession
 
 # Pages that have logins. Others know nobody.
@@ -41,7 +41,10 @@ class SignInMiddleware:
                 step = _missing_step(request, request.user)
                 if step is not None:
                     return step
-        return self.get_response(request)
+        response = self.get_response(request)
+        if response.status_code == 403 and isinstance(request.user, AdminUser):
+            security_log.log_page_refused(request, request.user.get_username())
+        return response
 
 
 def _sign_on_by_proxy(request: HttpRequest, proxy: ProxySignOn) -> HttpResponse | None:

@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"digest": "2263ad7803d4860ff327bce72051d25caa1f94ccb2635e39a52c87a2603e832c", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["exports", "0001_scheduled_exports"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["sessions", "0001_initial"]]}
+-- Written by `python -m harness.snapshot`. {"digest": "dbd15f7778550b102dc76a8efa04f4099c2295dc4cd4d0ddcfca76fde85e0f12", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["exports", "0001_scheduled_exports"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["sessions", "0001_initial"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -2459,7 +2459,8 @@ CREATE TABLE public.engagement_stalemark (
     user_id bigint,
     account_id bigint,
     product_id bigint NOT NULL,
-    day date
+    day date,
+    account_change smallint
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='50000');
 ALTER TABLE public.engagement_stalemark ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
@@ -2500,6 +2501,14 @@ CREATE TABLE public.engagement_subjectchange (
     product_id bigint NOT NULL
 )
 WITH (fillfactor='70');
+CREATE TABLE public.engagement_subjecttrace (
+    scope character varying(7) NOT NULL,
+    subject_id bigint NOT NULL,
+    traceparent character varying(55) NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    is_scored boolean NOT NULL,
+    product_id bigint NOT NULL
+);
 CREATE TABLE public.engagement_tally (
     score_set_id bigint NOT NULL,
     users bigint NOT NULL,
@@ -2544,6 +2553,22 @@ CREATE TABLE public.engagement_traitname (
 );
 ALTER TABLE public.engagement_traitname ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.engagement_traitname_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_turnedday (
+    id bigint NOT NULL,
+    kind smallint NOT NULL,
+    before date NOT NULL,
+    day date NOT NULL,
+    stamped_until bigint NOT NULL,
+    score_set_id bigint NOT NULL
+);
+ALTER TABLE public.engagement_turnedday ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_turnedday_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -2785,6 +2810,7 @@ CREATE TABLE public.ingestion_inboxmessage (
     attempts smallint DEFAULT 0 NOT NULL,
     not_before timestamp with time zone,
     request_id character varying(64),
+    traceparent character varying(55),
     CONSTRAINT ingestion_inboxmessage_attempts_check CHECK ((attempts >= 0))
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_insert_scale_factor='0', autovacuum_vacuum_insert_threshold='1000000', autovacuum_vacuum_cost_delay='0', vacuum_index_cleanup='on');
@@ -2826,6 +2852,7 @@ CREATE TABLE public.ingestion_quarantinedmessage (
     quarantined_at timestamp with time zone NOT NULL,
     product_id bigint,
     request_id character varying(64),
+    traceparent character varying(55),
     CONSTRAINT ingestion_quarantinedmessage_attempts_check CHECK ((attempts >= 0))
 );
 CREATE TABLE public.ingestion_recentmessage (
@@ -3439,130 +3466,138 @@ INSERT INTO public.auth_permission VALUES
 	(222, 'Can change trait name', 56, 'change_traitname'),
 	(223, 'Can delete trait name', 56, 'delete_traitname'),
 	(224, 'Can view trait name', 56, 'view_traitname'),
-	(225, 'Can add inbox message', 57, 'add_inboxmessage'),
-	(226, 'Can change inbox message', 57, 'change_inboxmessage'),
-	(227, 'Can delete inbox message', 57, 'delete_inboxmessage'),
-	(228, 'Can view inbox message', 57, 'view_inboxmessage'),
-	(229, 'Can add ingestion key', 58, 'add_ingestionkey'),
-	(230, 'Can change ingestion key', 58, 'change_ingestionkey'),
-	(231, 'Can delete ingestion key', 58, 'delete_ingestionkey'),
-	(232, 'Can view ingestion key', 58, 'view_ingestionkey'),
-	(233, 'Can add quarantined message', 59, 'add_quarantinedmessage'),
-	(234, 'Can change quarantined message', 59, 'change_quarantinedmessage'),
-	(235, 'Can delete quarantined message', 59, 'delete_quarantinedmessage'),
-	(236, 'Can view quarantined message', 59, 'view_quarantinedmessage'),
-	(237, 'Can add drop count', 60, 'add_dropcount'),
-	(238, 'Can change drop count', 60, 'change_dropcount'),
-	(239, 'Can delete drop count', 60, 'delete_dropcount'),
-	(240, 'Can view drop count', 60, 'view_dropcount'),
-	(241, 'Can add dropped message', 61, 'add_droppedmessage'),
-	(242, 'Can change dropped message', 61, 'change_droppedmessage'),
-	(243, 'Can delete dropped message', 61, 'delete_droppedmessage'),
-	(244, 'Can view dropped message', 61, 'view_droppedmessage'),
-	(245, 'Can add seen message id', 62, 'add_seenmessageid'),
-	(246, 'Can change seen message id', 62, 'change_seenmessageid'),
-	(247, 'Can delete seen message id', 62, 'delete_seenmessageid'),
-	(248, 'Can view seen message id', 62, 'view_seenmessageid'),
-	(249, 'Can add imported file', 63, 'add_importedfile'),
-	(250, 'Can change imported file', 63, 'change_importedfile'),
-	(251, 'Can delete imported file', 63, 'delete_importedfile'),
-	(252, 'Can view imported file', 63, 'view_importedfile'),
-	(253, 'Can add ingestion log', 64, 'add_ingestionlog'),
-	(254, 'Can change ingestion log', 64, 'change_ingestionlog'),
-	(255, 'Can delete ingestion log', 64, 'delete_ingestionlog'),
-	(256, 'Can view ingestion log', 64, 'view_ingestionlog'),
-	(257, 'Can add hour count', 65, 'add_hourcount'),
-	(258, 'Can change hour count', 65, 'change_hourcount'),
-	(259, 'Can delete hour count', 65, 'delete_hourcount'),
-	(260, 'Can view hour count', 65, 'view_hourcount'),
-	(261, 'Can add claimed batch', 66, 'add_claimedbatch'),
-	(262, 'Can change claimed batch', 66, 'change_claimedbatch'),
-	(263, 'Can delete claimed batch', 66, 'delete_claimedbatch'),
-	(264, 'Can view claimed batch', 66, 'view_claimedbatch'),
-	(265, 'Can add recent message', 67, 'add_recentmessage'),
-	(266, 'Can change recent message', 67, 'change_recentmessage'),
-	(267, 'Can delete recent message', 67, 'delete_recentmessage'),
-	(268, 'Can view recent message', 67, 'view_recentmessage'),
-	(269, 'Can add refused count', 68, 'add_refusedcount'),
-	(270, 'Can change refused count', 68, 'change_refusedcount'),
-	(271, 'Can delete refused count', 68, 'delete_refusedcount'),
-	(272, 'Can view refused count', 68, 'view_refusedcount'),
-	(273, 'Can add refused request', 69, 'add_refusedrequest'),
-	(274, 'Can change refused request', 69, 'change_refusedrequest'),
-	(275, 'Can delete refused request', 69, 'delete_refusedrequest'),
-	(276, 'Can view refused request', 69, 'view_refusedrequest'),
-	(277, 'Can add minute count', 70, 'add_minutecount'),
-	(278, 'Can change minute count', 70, 'change_minutecount'),
-	(279, 'Can delete minute count', 70, 'delete_minutecount'),
-	(280, 'Can view minute count', 70, 'view_minutecount'),
-	(281, 'Can add API token', 71, 'add_apitoken'),
-	(282, 'Can change API token', 71, 'change_apitoken'),
-	(283, 'Can delete API token', 71, 'delete_apitoken'),
-	(284, 'Can view API token', 71, 'view_apitoken'),
-	(285, 'Can add usage', 72, 'add_usage'),
-	(286, 'Can change usage', 72, 'change_usage'),
-	(287, 'Can delete usage', 72, 'delete_usage'),
-	(288, 'Can view usage', 72, 'view_usage'),
-	(289, 'Can add marketplace connection', 73, 'add_connection'),
-	(290, 'Can change marketplace connection', 73, 'change_connection'),
-	(291, 'Can delete marketplace connection', 73, 'delete_connection'),
-	(292, 'Can view marketplace connection', 73, 'view_connection'),
-	(293, 'Can add license', 74, 'add_license'),
-	(294, 'Can change license', 74, 'change_license'),
-	(295, 'Can delete license', 74, 'delete_license'),
-	(296, 'Can view license', 74, 'view_license'),
-	(297, 'Can add sync', 75, 'add_syncrun'),
-	(298, 'Can change sync', 75, 'change_syncrun'),
-	(299, 'Can delete sync', 75, 'delete_syncrun'),
-	(300, 'Can view sync', 75, 'view_syncrun'),
-	(301, 'Can add failed record', 76, 'add_failedrecord'),
-	(302, 'Can change failed record', 76, 'change_failedrecord'),
-	(303, 'Can delete failed record', 76, 'delete_failedrecord'),
-	(304, 'Can view failed record', 76, 'view_failedrecord'),
-	(305, 'Can add seen licenses', 77, 'add_seenlicenses'),
-	(306, 'Can change seen licenses', 77, 'change_seenlicenses'),
-	(307, 'Can delete seen licenses', 77, 'delete_seenlicenses'),
-	(308, 'Can view seen licenses', 77, 'view_seenlicenses'),
-	(309, 'Can add pending license', 78, 'add_pendinglicense'),
-	(310, 'Can change pending license', 78, 'change_pendinglicense'),
-	(311, 'Can delete pending license', 78, 'delete_pendinglicense'),
-	(312, 'Can view pending license', 78, 'view_pendinglicense'),
-	(313, 'Can add destination', 79, 'add_destination'),
-	(314, 'Can change destination', 79, 'change_destination'),
-	(315, 'Can delete destination', 79, 'delete_destination'),
-	(316, 'Can view destination', 79, 'view_destination'),
-	(317, 'Can add notification', 80, 'add_outboxmessage'),
-	(318, 'Can change notification', 80, 'change_outboxmessage'),
-	(319, 'Can delete notification', 80, 'delete_outboxmessage'),
-	(320, 'Can view notification', 80, 'view_outboxmessage'),
-	(321, 'Can add delivery', 81, 'add_delivery'),
-	(322, 'Can change delivery', 81, 'change_delivery'),
-	(323, 'Can delete delivery', 81, 'delete_delivery'),
-	(324, 'Can view delivery', 81, 'view_delivery'),
-	(325, 'Can add subscription', 82, 'add_subscription'),
-	(326, 'Can change subscription', 82, 'change_subscription'),
-	(327, 'Can delete subscription', 82, 'delete_subscription'),
-	(328, 'Can view subscription', 82, 'view_subscription'),
-	(329, 'Can add watch', 83, 'add_watch'),
-	(330, 'Can change watch', 83, 'change_watch'),
-	(331, 'Can delete watch', 83, 'delete_watch'),
-	(332, 'Can view watch', 83, 'view_watch'),
-	(333, 'Can add watched member', 84, 'add_watchedmember'),
-	(334, 'Can change watched member', 84, 'change_watchedmember'),
-	(335, 'Can delete watched member', 84, 'delete_watchedmember'),
-	(336, 'Can view watched member', 84, 'view_watchedmember'),
-	(337, 'Can add scheduled export', 85, 'add_scheduledexport'),
-	(338, 'Can change scheduled export', 85, 'change_scheduledexport'),
-	(339, 'Can delete scheduled export', 85, 'delete_scheduledexport'),
-	(340, 'Can view scheduled export', 85, 'view_scheduledexport'),
-	(341, 'Can add export run', 86, 'add_exportrun'),
-	(342, 'Can change export run', 86, 'change_exportrun'),
-	(343, 'Can delete export run', 86, 'delete_exportrun'),
-	(344, 'Can view export run', 86, 'view_exportrun'),
-	(345, 'Can add export file', 87, 'add_exportfile'),
-	(346, 'Can change export file', 87, 'change_exportfile'),
-	(347, 'Can delete export file', 87, 'delete_exportfile'),
-	(348, 'Can view export file', 87, 'view_exportfile');
+	(225, 'Can add turned day', 57, 'add_turnedday'),
+	(226, 'Can change turned day', 57, 'change_turnedday'),
+	(227, 'Can delete turned day', 57, 'delete_turnedday'),
+	(228, 'Can view turned day', 57, 'view_turnedday'),
+	(229, 'Can add subject trace', 58, 'add_subjecttrace'),
+	(230, 'Can change subject trace', 58, 'change_subjecttrace'),
+	(231, 'Can delete subject trace', 58, 'delete_subjecttrace'),
+	(232, 'Can view subject trace', 58, 'view_subjecttrace'),
+	(233, 'Can add inbox message', 59, 'add_inboxmessage'),
+	(234, 'Can change inbox message', 59, 'change_inboxmessage'),
+	(235, 'Can delete inbox message', 59, 'delete_inboxmessage'),
+	(236, 'Can view inbox message', 59, 'view_inboxmessage'),
+	(237, 'Can add ingestion key', 60, 'add_ingestionkey'),
+	(238, 'Can change ingestion key', 60, 'change_ingestionkey'),
+	(239, 'Can delete ingestion key', 60, 'delete_ingestionkey'),
+	(240, 'Can view ingestion key', 60, 'view_ingestionkey'),
+	(241, 'Can add quarantined message', 61, 'add_quarantinedmessage'),
+	(242, 'Can change quarantined message', 61, 'change_quarantinedmessage'),
+	(243, 'Can delete quarantined message', 61, 'delete_quarantinedmessage'),
+	(244, 'Can view quarantined message', 61, 'view_quarantinedmessage'),
+	(245, 'Can add drop count', 62, 'add_dropcount'),
+	(246, 'Can change drop count', 62, 'change_dropcount'),
+	(247, 'Can delete drop count', 62, 'delete_dropcount'),
+	(248, 'Can view drop count', 62, 'view_dropcount'),
+	(249, 'Can add dropped message', 63, 'add_droppedmessage'),
+	(250, 'Can change dropped message', 63, 'change_droppedmessage'),
+	(251, 'Can delete dropped message', 63, 'delete_droppedmessage'),
+	(252, 'Can view dropped message', 63, 'view_droppedmessage'),
+	(253, 'Can add seen message id', 64, 'add_seenmessageid'),
+	(254, 'Can change seen message id', 64, 'change_seenmessageid'),
+	(255, 'Can delete seen message id', 64, 'delete_seenmessageid'),
+	(256, 'Can view seen message id', 64, 'view_seenmessageid'),
+	(257, 'Can add imported file', 65, 'add_importedfile'),
+	(258, 'Can change imported file', 65, 'change_importedfile'),
+	(259, 'Can delete imported file', 65, 'delete_importedfile'),
+	(260, 'Can view imported file', 65, 'view_importedfile'),
+	(261, 'Can add ingestion log', 66, 'add_ingestionlog'),
+	(262, 'Can change ingestion log', 66, 'change_ingestionlog'),
+	(263, 'Can delete ingestion log', 66, 'delete_ingestionlog'),
+	(264, 'Can view ingestion log', 66, 'view_ingestionlog'),
+	(265, 'Can add hour count', 67, 'add_hourcount'),
+	(266, 'Can change hour count', 67, 'change_hourcount'),
+	(267, 'Can delete hour count', 67, 'delete_hourcount'),
+	(268, 'Can view hour count', 67, 'view_hourcount'),
+	(269, 'Can add claimed batch', 68, 'add_claimedbatch'),
+	(270, 'Can change claimed batch', 68, 'change_claimedbatch'),
+	(271, 'Can delete claimed batch', 68, 'delete_claimedbatch'),
+	(272, 'Can view claimed batch', 68, 'view_claimedbatch'),
+	(273, 'Can add recent message', 69, 'add_recentmessage'),
+	(274, 'Can change recent message', 69, 'change_recentmessage'),
+	(275, 'Can delete recent message', 69, 'delete_recentmessage'),
+	(276, 'Can view recent message', 69, 'view_recentmessage'),
+	(277, 'Can add refused count', 70, 'add_refusedcount'),
+	(278, 'Can change refused count', 70, 'change_refusedcount'),
+	(279, 'Can delete refused count', 70, 'delete_refusedcount'),
+	(280, 'Can view refused count', 70, 'view_refusedcount'),
+	(281, 'Can add refused request', 71, 'add_refusedrequest'),
+	(282, 'Can change refused request', 71, 'change_refusedrequest'),
+	(283, 'Can delete refused request', 71, 'delete_refusedrequest'),
+	(284, 'Can view refused request', 71, 'view_refusedrequest'),
+	(285, 'Can add minute count', 72, 'add_minutecount'),
+	(286, 'Can change minute count', 72, 'change_minutecount'),
+	(287, 'Can delete minute count', 72, 'delete_minutecount'),
+	(288, 'Can view minute count', 72, 'view_minutecount'),
+	(289, 'Can add API token', 73, 'add_apitoken'),
+	(290, 'Can change API token', 73, 'change_apitoken'),
+	(291, 'Can delete API token', 73, 'delete_apitoken'),
+	(292, 'Can view API token', 73, 'view_apitoken'),
+	(293, 'Can add usage', 74, 'add_usage'),
+	(294, 'Can change usage', 74, 'change_usage'),
+	(295, 'Can delete usage', 74, 'delete_usage'),
+	(296, 'Can view usage', 74, 'view_usage'),
+	(297, 'Can add marketplace connection', 75, 'add_connection'),
+	(298, 'Can change marketplace connection', 75, 'change_connection'),
+	(299, 'Can delete marketplace connection', 75, 'delete_connection'),
+	(300, 'Can view marketplace connection', 75, 'view_connection'),
+	(301, 'Can add license', 76, 'add_license'),
+	(302, 'Can change license', 76, 'change_license'),
+	(303, 'Can delete license', 76, 'delete_license'),
+	(304, 'Can view license', 76, 'view_license'),
+	(305, 'Can add sync', 77, 'add_syncrun'),
+	(306, 'Can change sync', 77, 'change_syncrun'),
+	(307, 'Can delete sync', 77, 'delete_syncrun'),
+	(308, 'Can view sync', 77, 'view_syncrun'),
+	(309, 'Can add failed record', 78, 'add_failedrecord'),
+	(310, 'Can change failed record', 78, 'change_failedrecord'),
+	(311, 'Can delete failed record', 78, 'delete_failedrecord'),
+	(312, 'Can view failed record', 78, 'view_failedrecord'),
+	(313, 'Can add seen licenses', 79, 'add_seenlicenses'),
+	(314, 'Can change seen licenses', 79, 'change_seenlicenses'),
+	(315, 'Can delete seen licenses', 79, 'delete_seenlicenses'),
+	(316, 'Can view seen licenses', 79, 'view_seenlicenses'),
+	(317, 'Can add pending license', 80, 'add_pendinglicense'),
+	(318, 'Can change pending license', 80, 'change_pendinglicense'),
+	(319, 'Can delete pending license', 80, 'delete_pendinglicense'),
+	(320, 'Can view pending license', 80, 'view_pendinglicense'),
+	(321, 'Can add destination', 81, 'add_destination'),
+	(322, 'Can change destination', 81, 'change_destination'),
+	(323, 'Can delete destination', 81, 'delete_destination'),
+	(324, 'Can view destination', 81, 'view_destination'),
+	(325, 'Can add notification', 82, 'add_outboxmessage'),
+	(326, 'Can change notification', 82, 'change_outboxmessage'),
+	(327, 'Can delete notification', 82, 'delete_outboxmessage'),
+	(328, 'Can view notification', 82, 'view_outboxmessage'),
+	(329, 'Can add delivery', 83, 'add_delivery'),
+	(330, 'Can change delivery', 83, 'change_delivery'),
+	(331, 'Can delete delivery', 83, 'delete_delivery'),
+	(332, 'Can view delivery', 83, 'view_delivery'),
+	(333, 'Can add subscription', 84, 'add_subscription'),
+	(334, 'Can change subscription', 84, 'change_subscription'),
+	(335, 'Can delete subscription', 84, 'delete_subscription'),
+	(336, 'Can view subscription', 84, 'view_subscription'),
+	(337, 'Can add watch', 85, 'add_watch'),
+	(338, 'Can change watch', 85, 'change_watch'),
+	(339, 'Can delete watch', 85, 'delete_watch'),
+	(340, 'Can view watch', 85, 'view_watch'),
+	(341, 'Can add watched member', 86, 'add_watchedmember'),
+	(342, 'Can change watched member', 86, 'change_watchedmember'),
+	(343, 'Can delete watched member', 86, 'delete_watchedmember'),
+	(344, 'Can view watched member', 86, 'view_watchedmember'),
+	(345, 'Can add scheduled export', 87, 'add_scheduledexport'),
+	(346, 'Can change scheduled export', 87, 'change_scheduledexport'),
+	(347, 'Can delete scheduled export', 87, 'delete_scheduledexport'),
+	(348, 'Can view scheduled export', 87, 'view_scheduledexport'),
+	(349, 'Can add export run', 88, 'add_exportrun'),
+	(350, 'Can change export run', 88, 'change_exportrun'),
+	(351, 'Can delete export run', 88, 'delete_exportrun'),
+	(352, 'Can view export run', 88, 'view_exportrun'),
+	(353, 'Can add export file', 89, 'add_exportfile'),
+	(354, 'Can change export file', 89, 'change_exportfile'),
+	(355, 'Can delete export file', 89, 'delete_exportfile'),
+	(356, 'Can view export file', 89, 'view_exportfile');
 INSERT INTO public.django_celery_beat_intervalschedule VALUES
 	(1, 6, 'hours');
 INSERT INTO public.django_celery_beat_periodictask VALUES
@@ -3626,37 +3661,39 @@ INSERT INTO public.django_content_type VALUES
 	(54, 'engagement', 'productusage'),
 	(55, 'engagement', 'requestcount'),
 	(56, 'engagement', 'traitname'),
-	(57, 'ingestion', 'inboxmessage'),
-	(58, 'ingestion', 'ingestionkey'),
-	(59, 'ingestion', 'quarantinedmessage'),
-	(60, 'ingestion', 'dropcount'),
-	(61, 'ingestion', 'droppedmessage'),
-	(62, 'ingestion', 'seenmessageid'),
-	(63, 'ingestion', 'importedfile'),
-	(64, 'ingestion', 'ingestionlog'),
-	(65, 'ingestion', 'hourcount'),
-	(66, 'ingestion', 'claimedbatch'),
-	(67, 'ingestion', 'recentmessage'),
-	(68, 'ingestion', 'refusedcount'),
-	(69, 'ingestion', 'refusedrequest'),
-	(70, 'ingestion', 'minutecount'),
-	(71, 'readapi', 'apitoken'),
-	(72, 'readapi', 'usage'),
-	(73, 'marketplace', 'connection'),
-	(74, 'marketplace', 'license'),
-	(75, 'marketplace', 'syncrun'),
-	(76, 'marketplace', 'failedrecord'),
-	(77, 'marketplace', 'seenlicenses'),
-	(78, 'marketplace', 'pendinglicense'),
-	(79, 'notifications', 'destination'),
-	(80, 'notifications', 'outboxmessage'),
-	(81, 'notifications', 'delivery'),
-	(82, 'notifications', 'subscription'),
-	(83, 'notifications', 'watch'),
-	(84, 'notifications', 'watchedmember'),
-	(85, 'exports', 'scheduledexport'),
-	(86, 'exports', 'exportrun'),
-	(87, 'exports', 'exportfile');
+	(57, 'engagement', 'turnedday'),
+	(58, 'engagement', 'subjecttrace'),
+	(59, 'ingestion', 'inboxmessage'),
+	(60, 'ingestion', 'ingestionkey'),
+	(61, 'ingestion', 'quarantinedmessage'),
+	(62, 'ingestion', 'dropcount'),
+	(63, 'ingestion', 'droppedmessage'),
+	(64, 'ingestion', 'seenmessageid'),
+	(65, 'ingestion', 'importedfile'),
+	(66, 'ingestion', 'ingestionlog'),
+	(67, 'ingestion', 'hourcount'),
+	(68, 'ingestion', 'claimedbatch'),
+	(69, 'ingestion', 'recentmessage'),
+	(70, 'ingestion', 'refusedcount'),
+	(71, 'ingestion', 'refusedrequest'),
+	(72, 'ingestion', 'minutecount'),
+	(73, 'readapi', 'apitoken'),
+	(74, 'readapi', 'usage'),
+	(75, 'marketplace', 'connection'),
+	(76, 'marketplace', 'license'),
+	(77, 'marketplace', 'syncrun'),
+	(78, 'marketplace', 'failedrecord'),
+	(79, 'marketplace', 'seenlicenses'),
+	(80, 'marketplace', 'pendinglicense'),
+	(81, 'notifications', 'destination'),
+	(82, 'notifications', 'outboxmessage'),
+	(83, 'notifications', 'delivery'),
+	(84, 'notifications', 'subscription'),
+	(85, 'notifications', 'watch'),
+	(86, 'notifications', 'watchedmember'),
+	(87, 'exports', 'scheduledexport'),
+	(88, 'exports', 'exportrun'),
+	(89, 'exports', 'exportfile');
 INSERT INTO public.django_migrations VALUES
 	(1, 'contenttypes', '0001_initial', now()),
 	(2, 'auth', '0001_initial', now()),
@@ -3732,41 +3769,44 @@ INSERT INTO public.django_migrations VALUES
 	(72, 'engagement', '0034_product_limits', now()),
 	(73, 'engagement', '0035_request_counts', now()),
 	(74, 'engagement', '0036_trait_names', now()),
-	(75, 'exports', '0001_scheduled_exports', now()),
-	(76, 'ingestion', '0001_initial', now()),
-	(77, 'ingestion', '0002_storage', now()),
-	(78, 'ingestion', '0003_forgotten', now()),
-	(79, 'ingestion', '0004_imported_file', now()),
-	(80, 'ingestion', '0005_unusable_messages', now()),
-	(81, 'ingestion', '0006_ingestion_log', now()),
-	(82, 'ingestion', '0007_request_ids', now()),
-	(83, 'ingestion', '0008_hour_counts', now()),
-	(84, 'ingestion', '0009_too_many_traits', now()),
-	(85, 'ingestion', '0010_claimed_batches', now()),
-	(86, 'ingestion', '0011_alias_reason', now()),
-	(87, 'ingestion', '0012_live_view_and_refused_requests', now()),
-	(88, 'ingestion', '0013_words_of_outcomes', now()),
-	(89, 'ingestion', '0014_key_expiry', now()),
-	(90, 'ingestion', '0015_rate_limits', now()),
-	(91, 'ingestion', '0016_words_of_trait_drops', now()),
-	(92, 'marketplace', '0001_initial', now()),
-	(93, 'marketplace', '0002_pending_licenses', now()),
-	(94, 'marketplace', '0003_lists_in_use', now()),
-	(95, 'marketplace', '0004_names', now()),
-	(96, 'marketplace', '0005_recent_fingerprints', now()),
-	(97, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
-	(98, 'marketplace', '0007_encrypted_user_name', now()),
-	(99, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
-	(100, 'notifications', '0001_initial', now()),
-	(101, 'notifications', '0002_outbox_by_subject', now()),
-	(102, 'notifications', '0003_credential_expiring', now()),
-	(103, 'readapi', '0001_initial', now()),
-	(104, 'readapi', '0002_usage', now()),
-	(105, 'readapi', '0003_token_rights', now()),
-	(106, 'sessions', '0001_initial', now());
+	(75, 'engagement', '0037_stamps_without_scores', now()),
+	(76, 'engagement', '0038_subject_traces', now()),
+	(77, 'exports', '0001_scheduled_exports', now()),
+	(78, 'ingestion', '0001_initial', now()),
+	(79, 'ingestion', '0002_storage', now()),
+	(80, 'ingestion', '0003_forgotten', now()),
+	(81, 'ingestion', '0004_imported_file', now()),
+	(82, 'ingestion', '0005_unusable_messages', now()),
+	(83, 'ingestion', '0006_ingestion_log', now()),
+	(84, 'ingestion', '0007_request_ids', now()),
+	(85, 'ingestion', '0008_hour_counts', now()),
+	(86, 'ingestion', '0009_too_many_traits', now()),
+	(87, 'ingestion', '0010_claimed_batches', now()),
+	(88, 'ingestion', '0011_alias_reason', now()),
+	(89, 'ingestion', '0012_live_view_and_refused_requests', now()),
+	(90, 'ingestion', '0013_words_of_outcomes', now()),
+	(91, 'ingestion', '0014_key_expiry', now()),
+	(92, 'ingestion', '0015_rate_limits', now()),
+	(93, 'ingestion', '0016_words_of_trait_drops', now()),
+	(94, 'ingestion', '0017_traces', now()),
+	(95, 'marketplace', '0001_initial', now()),
+	(96, 'marketplace', '0002_pending_licenses', now()),
+	(97, 'marketplace', '0003_lists_in_use', now()),
+	(98, 'marketplace', '0004_names', now()),
+	(99, 'marketplace', '0005_recent_fingerprints', now()),
+	(100, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
+	(101, 'marketplace', '0007_encrypted_user_name', now()),
+	(102, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
+	(103, 'notifications', '0001_initial', now()),
+	(104, 'notifications', '0002_outbox_by_subject', now()),
+	(105, 'notifications', '0003_credential_expiring', now()),
+	(106, 'readapi', '0001_initial', now()),
+	(107, 'readapi', '0002_usage', now()),
+	(108, 'readapi', '0003_token_rights', now()),
+	(109, 'sessions', '0001_initial', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
-SELECT pg_catalog.setval('public.auth_permission_id_seq', 348, true);
+SELECT pg_catalog.setval('public.auth_permission_id_seq', 356, true);
 SELECT pg_catalog.setval('public.auth_user_groups_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_user_permissions_id_seq', 1, false);
@@ -3776,8 +3816,8 @@ SELECT pg_catalog.setval('public.django_celery_beat_crontabschedule_id_seq', 1, 
 SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
-SELECT pg_catalog.setval('public.django_content_type_id_seq', 87, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 106, true);
+SELECT pg_catalog.setval('public.django_content_type_id_seq', 89, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 109, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alias_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_arrival', 1, false);
@@ -3800,6 +3840,7 @@ SELECT pg_catalog.setval('public.engagement_stalemark_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_storedorder_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_trailentry_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_traitname_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_turnedday_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_user_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_workspace_id_seq', 1, false);
 SELECT pg_catalog.setval('public.exports_exportfile_id_seq', 1, false);
@@ -3961,12 +4002,16 @@ ALTER TABLE ONLY public.engagement_storedorder
     ADD CONSTRAINT engagement_storedorder_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.engagement_subjectchange
     ADD CONSTRAINT engagement_subjectchange_pkey PRIMARY KEY (product_id, kind, subject_id);
+ALTER TABLE ONLY public.engagement_subjecttrace
+    ADD CONSTRAINT engagement_subjecttrace_pkey PRIMARY KEY (product_id, scope, subject_id);
 ALTER TABLE ONLY public.engagement_tally
     ADD CONSTRAINT engagement_tally_pkey PRIMARY KEY (score_set_id);
 ALTER TABLE ONLY public.engagement_trailentry
     ADD CONSTRAINT engagement_trailentry_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.engagement_traitname
     ADD CONSTRAINT engagement_traitname_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_turnedday
+    ADD CONSTRAINT engagement_turnedday_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.engagement_user
     ADD CONSTRAINT engagement_user_pkey PRIMARY KEY (id, product_id);
 ALTER TABLE ONLY public.engagement_userengagement
@@ -4134,6 +4179,7 @@ CREATE INDEX engagement_scoreset_workspace_id_9591a519 ON public.engagement_scor
 CREATE INDEX engagement_secondfactor_user_id_598d75a0 ON public.engagement_secondfactor USING btree (user_id);
 CREATE INDEX engagement_segment_workspace_id_698a4199 ON public.engagement_segment USING btree (workspace_id);
 CREATE INDEX engagement_stalemark_product_id_b9e055a0 ON public.engagement_stalemark USING btree (product_id);
+CREATE INDEX engagement_turnedday_score_set_id_c8de5265 ON public.engagement_turnedday USING btree (score_set_id);
 CREATE INDEX engagement_user_account_id_645ae24d ON public.engagement_user USING btree (account_id);
 CREATE INDEX engagement_workspace_product_id_77dd38ee ON public.engagement_workspace USING btree (product_id);
 CREATE INDEX event_name_not_done ON public.engagement_eventname USING btree (product_id) WHERE (done_by = 0);
@@ -4195,6 +4241,8 @@ CREATE INDEX refused_count_by_time ON public.ingestion_refusedcount USING btree 
 CREATE INDEX run_due ON public.marketplace_syncrun USING btree (due_at) WHERE ((state)::text = ANY ((ARRAY['waiting'::character varying, 'running'::character varying])::text[]));
 CREATE INDEX run_history ON public.marketplace_syncrun USING btree (connection_id, id DESC);
 CREATE INDEX search_grams ON public.engagement_searchentry USING gin (public.engagement_search_grams(((product_id * 2) + kind), text));
+CREATE INDEX trace_age ON public.engagement_subjecttrace USING btree (recorded_at);
+CREATE INDEX trace_unscored ON public.engagement_subjecttrace USING btree (product_id) WHERE (NOT is_scored);
 CREATE INDEX trail_by_time ON public.engagement_trailentry USING btree (at);
 CREATE INDEX trail_of_object ON public.engagement_trailentry USING btree (kind, object_id);
 CREATE INDEX trail_of_product ON public.engagement_trailentry USING btree (of_product, id DESC);
@@ -4279,6 +4327,8 @@ ALTER TABLE ONLY public.engagement_tally
     ADD CONSTRAINT engagement_tally_score_set_id_7ee9ed61_fk_engagemen FOREIGN KEY (score_set_id) REFERENCES public.engagement_scoreset(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.engagement_traitname
     ADD CONSTRAINT engagement_traitname_product_id_b35bf804_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_turnedday
+    ADD CONSTRAINT engagement_turnedday_score_set_id_c8de5265_fk_engagemen FOREIGN KEY (score_set_id) REFERENCES public.engagement_scoreset(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.engagement_user
     ADD CONSTRAINT engagement_user_product_id_3ba78331_fk_engagement_product_id FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.engagement_workspace

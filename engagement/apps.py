@@ -18,6 +18,7 @@ class EngagementConfig(AppConfig):
         import_module("engagement.logins.time_zones").connect_signals()
         import_module("engagement.trail.sign_ins").connect_signals()
         import_module("engagement.logins.sessions").connect_signals()
+        import_module("engagement.removal.maintenance").register_times()
 
 
 def create_partitions(**kwargs: Any) -> None:

@@ -120,8 +120,10 @@ def merge_traits(
     incoming = canonical_traits(incoming)
     if not stamps and not traits:
         # A new subject: there is nothing to compare with.
-        stamps.update({name: list(stamp) for name in incoming})
-        traits.update({name: value for name, value in incoming.items() if value is not None})
+        stamps.update(dict.fromkeys(incoming, stamp))
+        traits.update(incoming)
+        for name in [name for name, value in incoming.items() if value is None]:
+            del traits[name]
         return bool(incoming)
     changed = False
     for name, value in incoming.items():

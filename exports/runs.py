@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from engagement.database import sql
+from engagement.database import clocks, sql
 from engagement.models import CachedCounts
 from exports import cursors, schedule
 from exports.cursors import Cursor
@@ -35,6 +35,12 @@ class LeaseLost(Exception):
 
 
 # --- Requests -------------------------------------------------------------------------------
+
+
+def register_times() -> None:
+    clocks.register(ScheduledExport, next_run_at=timedelta(days=8))
+    unfinished = {"state__in": ExportRun.UNFINISHED}
+    clocks.register(ExportRun, unfinished, due_at=2 * BACKOFF[-1], leased_until=2 * LEASE)
 
 
 def request_run(export: ScheduledExport, now: datetime, requested_by: str = "") -> bool:

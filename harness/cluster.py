@@ -6,15 +6,20 @@ The programs come from a folder that the environment names. Without it there is 
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
+import psutil
 import psycopg
 
 from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
+from harness.database import number
 from harness.ports import POSTGRESQL, free_prefix
+from harness.processes import Failed
+from harness.service import Service, temporary_folder
 
 # The folder with the programs of a PostgreSQL that has Citus.
 BIN_VARIABLE = "EDS_TEST_CITUS_BIN"
@@ -80,6 +85,22 @@ class Node(EmbeddedPostgres):
         if self.process is not None:
             stop_process(self.process, signal_number, timeout=STOP_TIMEOUT)
         self.process = None
+
+    def restart(self, down: float) -> None:
+        """End the server and its connections without a word, and start it again after *down*
+        seconds."""
+        self.stop(signal.SIGQUIT)
+        time.sleep(down)
+        self.start()
+        self.wait()
+
+    def processes(self) -> list[psutil.Process]:
+        """Its processes but the first. If one is killed, the server ends all connections and
+        recovers."""
+        assert self.process is not None
+        with suppress(psutil.Error):
+            return psutil.Process(self.process.pid).children()
+        return []
 
     def connect(self, database: str = DATABASE) -> psycopg.Connection[Any]:
         """A connection of the superuser."""
@@ -158,6 +179,57 @@ class Cluster:
         self._connect(node, name)
         with self.coordinator.connect(name) as connection:
             connection.execute("SELECT rebalance_table_shards()")
+
+    def isolate(self, product_id: int, name: str = DATABASE) -> None:
+        """Move a product to the last node, into tables that have no other product."""
+        target = self.nodes[-1].address
+        with self.coordinator.connect(name) as connection:
+            own = connection.execute(_ISOLATE, [product_id]).fetchone()
+            source = connection.execute(_NODE, own).fetchone()
+            assert own is not None and source is not None
+            if source[0] != target:
+                connection.execute(_MOVE, [*own, *source, POSTGRESQL, target, POSTGRESQL])
+
+    def processes(self) -> dict[str, list[psutil.Process]]:
+        """The processes that may be killed, by the server's name."""
+        names = ["coordinator", *(f"node {place}" for place in range(1, len(self.nodes) + 1))]
+        return dict(zip(names, map(Node.processes, self.servers), strict=True))
+
+    def prepared(self) -> int:
+        """How many transactions are prepared, and neither committed nor rolled back."""
+        count = 0
+        for server in self.servers:
+            with server.connect() as connection:
+                count += number(connection, "SELECT count(*) FROM pg_prepared_xacts")
+        return count
+
+
+_ISOLATE: LiteralString = """
+    SELECT isolate_tenant_to_new_shard('engagement_user', %s, 'CASCADE')
+"""
+_NODE: LiteralString = "SELECT nodename FROM citus_shards WHERE shardid = %s"
+_MOVE: LiteralString = "SELECT citus_move_shard_placement(%s, %s, %s, %s, %s)"
+
+
+@contextmanager
+def connected(folder: Path) -> Iterator[Cluster]:
+    """A cluster with an empty database, which ``migrate`` distributes. Raises Failed without the
+    programs."""
+    programs = bin_folder()
+    if programs is None:
+        raise Failed(f"{BIN_VARIABLE} names no folder with a PostgreSQL that has Citus.")
+    with running(programs, folder / "postgres") as cluster:
+        cluster.connect_nodes()
+        yield cluster
+
+
+@contextmanager
+def service() -> Iterator[Service]:
+    """A migrated service on a cluster, in a temporary folder."""
+    with temporary_folder() as folder, connected(folder) as cluster, ExitStack() as stack:
+        service = Service(folder, cluster.coordinator, stack)
+        service.run("manage.py", "migrate", "--verbosity", "0")
+        yield service
 
 
 @contextmanager

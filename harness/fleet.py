@@ -9,6 +9,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
+from harness import cluster
 from harness.brokers import Broker
 from harness.database import number
 from harness.http import Address, status_of
@@ -42,15 +43,22 @@ _ACTIVE_SINCE: LiteralString = """
 class Machines:
     """A machine is a process group with an address and a data folder of its own."""
 
-    def __init__(self, network: Loopback, broker: Broker, stack: ExitStack) -> None:
-        """Start PostgreSQL on *network*. It stops with *stack*, as does what starts later."""
+    def __init__(
+        self, network: Loopback, broker: Broker, stack: ExitStack, on_cluster: bool = False
+    ) -> None:
+        """Start PostgreSQL on *network*, or a cluster. It stops with *stack*, as does what starts
+        later."""
         self.network = network
         self.broker = broker
         self.addresses = {name: Address(network.address(name), free_port()) for name in WEBS}
         self._broker_address = Address(network.address("broker"), free_port())
         host = network.address("postgres")
-        with network.inside("postgres"):
-            self.service = stack.enter_context(temporary_service({"listen_addresses": host}))
+        if on_cluster:
+            self.service = stack.enter_context(cluster.service())
+            host = self.service.postgres.options["listen_addresses"]
+        else:
+            with network.inside("postgres"):
+                self.service = stack.enter_context(temporary_service({"listen_addresses": host}))
         self._running_broker = stack.enter_context(ExitStack())
         self._broker_starts = 0
         self._processes: dict[str, subprocess.Popen[bytes]] = {}

@@ -14,6 +14,7 @@ import psycopg
 
 from config.local.postgres import DATABASE, SUPERUSER
 from harness import processes
+from harness.cluster import Cluster
 from harness.database import WAITING, number
 from harness.http import Address, status_of
 from harness.processes import Failed, until
@@ -27,6 +28,8 @@ class Whole:
         self.folder = folder
         self.address = address
         self.process = process
+        # Another database than the embedded one.
+        self.cluster: Cluster | None = None
 
     @cached_property
     def credentials(self) -> dict[str, Any]:
@@ -64,6 +67,8 @@ class Whole:
 
     def connect(self) -> psycopg.Connection[Any]:
         """Connect to its database, which may be away: then this is an OperationalError."""
+        if self.cluster:
+            return self.cluster.coordinator.connect()
         sockets = [*self.folder.rglob(".s.PGSQL.*[0-9]")]
         if not sockets:
             raise psycopg.OperationalError("PostgreSQL has no socket.")
@@ -84,7 +89,7 @@ class Whole:
             with suppress(psutil.Error):
                 if role := _role(process):
                     by_role.setdefault(role, []).append(process)
-        return by_role
+        return by_role | (self.cluster.processes() if self.cluster else {})
 
 
 def _role(process: psutil.Process) -> str:

@@ -19,10 +19,10 @@ CORS_HEADERS = {
     "Access-Control-Expose-Headers": "Retry-After, X-Request-ID",
 }
 # Segment's SDK for browsers counts its retries in X-Retry-Count. RudderStack's sends AnonymousId
-# and SentAt.
+# and SentAt. Libraries that trace a page's requests send traceparent and tracestate.
 ALLOWED_HEADERS = (
     "Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-ID, "
-    "X-Retry-Count, AnonymousId, SentAt"
+    "X-Retry-Count, AnonymousId, SentAt, traceparent, tracestate"
 )
 # RudderStack's SDK also describes its retries, in headers that differ between its versions.
 _RETRY_HEADER = re.compile(r"rsa-[a-z-]{1,40}", re.ASCII | re.IGNORECASE)

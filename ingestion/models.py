@@ -4,6 +4,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
+from engagement.core import trace_context
 from engagement.core.credentials import HINT_LENGTH
 from engagement.core.request_ids import MAX_REQUEST_ID_LENGTH
 from engagement.models import Credential, Product
@@ -12,6 +13,11 @@ from engagement.models import Credential, Product
 def request_id_field() -> "models.CharField[str | None, str | None]":
     """The id of the message's request, or NULL, which takes no space."""
     return models.CharField(max_length=MAX_REQUEST_ID_LENGTH, null=True)
+
+
+def traceparent_field() -> "models.CharField[str | None, str | None]":
+    """The trace that the message's request belongs to, or NULL, which takes no space."""
+    return models.CharField(max_length=trace_context.LENGTH, null=True)
 
 
 class IngestionKey(Credential):
@@ -37,6 +43,7 @@ class InboxMessage(models.Model):
     attempts = models.PositiveSmallIntegerField(db_default=0, default=0)
     not_before = models.DateTimeField(null=True)
     request_id = request_id_field()
+    traceparent = traceparent_field()
 
     class Meta:
         ordering = ["id"]
@@ -75,6 +82,7 @@ class QuarantinedMessage(models.Model):
     error = models.TextField()
     quarantined_at = models.DateTimeField()
     request_id = request_id_field()
+    traceparent = traceparent_field()
 
     class Meta:
         ordering = ["-quarantined_at", "-id"]

@@ -8,7 +8,7 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from engagement.core import credentials, request_ids
+from engagement.core import credentials, request_ids, trace_context
 from engagement.logins.security_log import client_address
 from ingestion import errors, refused, validation
 from ingestion.cors import CorsView
@@ -50,7 +50,11 @@ class IngestionView(CorsView):
         # It would stay in memory until the commit.
         del body
         group_commit.accept(
-            decoded.messages, decoded.key, received_at, request_ids.from_environ(request.META)
+            decoded.messages,
+            decoded.key,
+            received_at,
+            request_ids.from_environ(request.META),
+            trace_context.from_environ(request.META),
         )
         return self.success_response()
 

@@ -13,6 +13,7 @@ class MarketplaceConfig(AppConfig):
         post_migrate.connect(_schedule_syncs, sender=self)
         # Models cannot be imported earlier.
         import_module("marketplace.forgetting").register_eraser()
+        import_module("marketplace.scheduling").register_times()
 
 
 def _schedule_syncs(**_: Any) -> None:

@@ -361,12 +361,14 @@ def _counter(account: AccountState | None, run: SyncRun) -> str:
 def _record(product_id: int, patches: dict[str, dict[str, Any]], now: datetime) -> None:
     if not patches:
         return
-    arrivals = take_arrivals(len(patches))
+    # One arrival for all: no order among different accounts matters, and new accounts with the
+    # same stamps are cheaper.
+    (arrival,) = take_arrivals(1)
     record(
         [
             ReceivedMessage(
                 product_id, arrival, now, Group(cloud_id, now, patch), Source.MARKETPLACE
             )
-            for arrival, (cloud_id, patch) in zip(arrivals, patches.items(), strict=True)
+            for cloud_id, patch in patches.items()
         ]
     )

@@ -1,49 +1,33 @@
 """Turns a license record of the marketplace into an account's traits, without database or HTTP.
 
-Only the fields listed in ``engagement.traits.MARKETPLACE_TRAITS`` are read, so contact persons
-never get past this module.
+``marketplace.record_fields`` reads the imported fields only, so contact persons never get past
+this module.
 """
 
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 import msgspec
 
 from engagement.license_traits import (
-    LICENSE_PREFIX,
     SEATS_TRAIT,
     TIER_LENDER_TRAIT,
     TIER_TRAIT,
     UNLISTED_SINCE_TRAIT,
 )
 from engagement.models.subjects import EXTERNAL_ID_LENGTH
-from engagement.traits import MARKETPLACE_TRAITS
 from marketplace.models import LICENSE_KEY_LENGTH
-
-# Values by the path of the imported field, such as "tier" or "contactDetails.company".
-Fields: TypeAlias = dict[str, Any]
-
-_DERIVED: Final = {SEATS_TRAIT, TIER_LENDER_TRAIT, UNLISTED_SINCE_TRAIT}
-# No imported field is longer; a longer value is something else.
-MAX_VALUE_LENGTH: Final = 4096
-
-# The paths of the imported fields.
-_PATHS = {name.removeprefix(LICENSE_PREFIX) for name in MARKETPLACE_TRAITS if name not in _DERIVED}
-_PLAIN = frozenset(path for path in _PATHS if "." not in path)
-# The imported fields of each object in a record, with their paths.
-_NESTED: dict[str, dict[str, str]] = {}
-for _path in _PATHS - _PLAIN:
-    _NESTED.setdefault(_path.partition(".")[0], {})[_path.partition(".")[2]] = _path
+from marketplace.record_fields import TRAIT_NAMES, Fields, decode_usual, present, read_fields
 
 # The first of these that a license has is its key.
 _KEYS = ("appEntitlementNumber", "licenseId", "addonLicenseId")
-# Texts that mean no value; RTBF stands for the right to be forgotten.
-_ABSENT = {"", "null", "RTBF"}
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -102,6 +86,9 @@ def fingerprint(raw: bytes | msgspec.Raw) -> str:
 
 def parse_record(raw: bytes | msgspec.Raw, product_id: str) -> ParsedRecord:
     """What the record says, for the marketplace's productId *product_id*."""
+    if (fields := decode_usual(raw)) is not None:
+        with suppress(_Unusable):
+            return _read(fields, fields, product_id)
     try:
         record = msgspec.json.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -110,7 +97,7 @@ def parse_record(raw: bytes | msgspec.Raw, product_id: str) -> ParsedRecord:
     if not isinstance(record, dict):
         return InvalidRecord("", "The record is not an object.")
     try:
-        return _read(record, product_id)
+        return _read(record, read_fields(record), product_id)
     except _Unusable as error:
         return InvalidRecord(_shown_key(record), str(error))
 
@@ -140,20 +127,19 @@ def _key_within(raw: bytes) -> str:
     return match[1].decode() if match else ""
 
 
-def _read(record: dict[str, Any], product_id: str) -> ParsedRecord:
-    reported_for = _present(record.get("productId"))
+def _read(record: dict[str, Any], fields: Fields, product_id: str) -> ParsedRecord:
+    reported_for = present(record.get("productId"))
     if isinstance(reported_for, str) and reported_for.lower() != product_id.lower():
         return SkippedRecord(SkipReason.OTHER_PRODUCT)
     cloud_id = _identifier(record, "cloudId", EXTERNAL_ID_LENGTH)
     if cloud_id is None and not is_multi_instance(record):
         return SkippedRecord(SkipReason.NO_CLOUD_ID)
     key = _key(record)
-    fields = _fields(record)
     if cloud_id is None:
         if parent_key(fields):
             return SkippedRecord(SkipReason.NO_CLOUD_ID)
         cloud_id = ""
-    encoded = msgspec.json.encode(fields, order="sorted")
+    encoded = msgspec.json.encode(fields)
     digest = hashlib.blake2b(encoded, digest_size=16).digest()
     return ParsedLicense(key, cloud_id, fields, encoded.decode(), digest)
 
@@ -167,7 +153,7 @@ def _key(record: dict[str, Any]) -> str:
 
 def _identifier(record: dict[str, Any], name: str, limit: int) -> str | None:
     """The exact text of an identifying field; None if it is absent."""
-    value = _present(record.get(name))
+    value = present(record.get(name))
     if value is None:
         return None
     if not isinstance(value, str):
@@ -188,37 +174,6 @@ def _shown_key(record: dict[str, Any]) -> str:
     return ""
 
 
-def _fields(record: dict[str, Any]) -> Fields:
-    fields: Fields = {}
-    for name, content in record.items():
-        if name in _PLAIN:
-            if (value := _value(content)) is not None:
-                fields[name] = value
-        elif name in _NESTED and isinstance(content, dict):
-            for inner, path in _NESTED[name].items():
-                if (value := _value(content.get(inner))) is not None:
-                    fields[path] = value
-    return fields
-
-
-def _value(value: Any) -> Any:
-    """A field's value as received; None if it is absent or cannot be a trait."""
-    if type(value) is str:
-        if value.strip() in _ABSENT or len(value) > MAX_VALUE_LENGTH:
-            return None
-        # PostgreSQL cannot store NUL.
-        return value.replace("\0", "\ufffd") if "\0" in value else value
-    if isinstance(value, bool | float):
-        return value
-    if isinstance(value, int) and -(2**63) <= value < 2**63:
-        return value
-    return None
-
-
-def _present(value: Any) -> Any:
-    return None if isinstance(value, str) and value.strip() in _ABSENT else value
-
-
 # --- Multi-instance licenses ----------------------------------------------------------------
 
 
@@ -230,10 +185,10 @@ def is_multi_instance(fields: Fields) -> bool:
 def parent_key(fields: Fields) -> str:
     """The number or id of the multi-instance license that a site's license belongs to; "" if it
     belongs to none."""
-    own = {fields.get("appEntitlementNumber"), fields.get("appEntitlementId")}
     for name in ("multiInstanceEntitlementNumber", "multiInstanceEntitlementId"):
         parent = fields.get(name)
         if isinstance(parent, str) and len(parent) <= LICENSE_KEY_LENGTH:
+            own = (fields.get("appEntitlementNumber"), fields.get("appEntitlementId"))
             return "" if parent in own else parent
     return ""
 
@@ -255,7 +210,7 @@ def account_traits(
 
     A multi-instance license, the *parent*, lends its tier if the site's has no number.
     """
-    traits = {LICENSE_PREFIX + path: value for path, value in fields.items()}
+    traits = {TRAIT_NAMES[path]: value for path, value in fields.items()}
     number = tier_number(fields.get("tier"))
     if number is None and parent is not None and "tier" in parent:
         number = tier_number(parent["tier"])
@@ -278,8 +233,12 @@ def tier_number(tier: Any) -> int | None:
 
     None for everything else, such as "Unlimited Users".
     """
-    if not isinstance(tier, str):
-        return None
+    return _tier_number(tier) if isinstance(tier, str) else None
+
+
+# The licenses of a vendor have few different tiers.
+@lru_cache(maxsize=1_000)
+def _tier_number(tier: str) -> int | None:
     match = _TIER.fullmatch(tier) or _PER_UNIT.fullmatch(tier)
     # No license is for zero users: a zero means something else.
     return (int(match["count"].replace(",", "")) or None) if match else None

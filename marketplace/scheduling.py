@@ -10,10 +10,10 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Subquery
 
 from engagement.core import wakeups
-from engagement.database import sql
+from engagement.database import clocks, sql
 from marketplace import locks
 from marketplace.models import Connection, SyncRun
-from marketplace.runs import stop_unfinished, unfinished_runs
+from marketplace.runs import MAX_BACKOFF, stop_unfinished, unfinished_runs
 from marketplace.timetable import Timetable, load_timetable
 
 Kind, State = SyncRun.Kind, SyncRun.State
@@ -33,6 +33,17 @@ class ConnectionInactive(Exception):
 
 
 # --- Requests -------------------------------------------------------------------------------
+
+
+def register_times() -> None:
+    clocks.register(
+        SyncRun,
+        requested_at=clocks.NOW,
+        finished_at=clocks.NOW,
+        due_at=2 * MAX_BACKOFF,
+        started_at=clocks.NOW,
+    )
+    clocks.register(Connection, full_synced_at=clocks.NOW)
 
 
 def request_sync(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRun:

@@ -5,10 +5,13 @@ from typing import LiteralString
 
 from django.conf import settings
 
-from engagement.database import sql
+from engagement.database import clocks, distribution, sql
+from notifications.models import Destination, OutboxMessage, Watch
 from notifications.watching.sweep import delete_members
 
 ROWS_PER_STATEMENT = 20_000
+# How far ahead a pause or a lease ends at most, and a weekly digest is sent.
+LONGEST_PAUSE, LONGEST_WAIT = timedelta(hours=2), timedelta(days=8)
 
 _DELETE_DELIVERIES: LiteralString = """
     DELETE FROM notifications_delivery WHERE id = ANY(ARRAY(
@@ -29,7 +32,7 @@ _DELETE_ORPHANS: LiteralString = """
         LIMIT %(rows)s))
 """
 # Walks the key from watch to watch.
-_ORPHANED_WATCHES: LiteralString = """
+_WATCHES: LiteralString = """
     WITH RECURSIVE watches AS (
         (SELECT product_id, watch_id FROM notifications_watchedmember
          ORDER BY product_id, watch_id LIMIT 1)
@@ -41,8 +44,20 @@ _ORPHANED_WATCHES: LiteralString = """
             WHERE (m.product_id, m.watch_id) > (w.product_id, w.watch_id)
             ORDER BY m.product_id, m.watch_id LIMIT 1) AS following)
     SELECT product_id, watch_id FROM watches
-    WHERE NOT EXISTS (SELECT FROM notifications_watch w WHERE w.id = watch_id)
 """
+# The nodes look side by side, and no recursion leaves a node.
+_WATCHES_ON_NODES: LiteralString = """
+    SELECT DISTINCT product_id, watch_id FROM notifications_watchedmember
+"""
+
+
+def register_times() -> None:
+    clocks.register(Watch, swept_at=clocks.NOW, waiting_since=clocks.NOW)
+    clocks.register(
+        Destination, failing_since=clocks.NOW, retry_at=LONGEST_PAUSE, leased_until=LONGEST_PAUSE
+    )
+    waiting = {"state": OutboxMessage.State.WAITING}
+    clocks.register(OutboxMessage, waiting, next_attempt_at=LONGEST_WAIT)
 
 
 def maintain(now: datetime) -> None:
@@ -52,6 +67,15 @@ def maintain(now: datetime) -> None:
     for statement in (_DELETE_DELIVERIES, _DELETE_MESSAGES, _DELETE_ORPHANS):
         while sql.execute(statement, parameters) == ROWS_PER_STATEMENT:
             pass
-    for product_id, watch_id in sql.fetch(_ORPHANED_WATCHES):
+    for product_id, watch_id in _orphaned_watches():
         while delete_members(product_id, watch_id):
             pass
+
+
+def _orphaned_watches() -> list[tuple[int, int]]:
+    """Product and watch of members whose watch was deleted."""
+    statement = _WATCHES_ON_NODES if distribution.is_distributed() else _WATCHES
+    with_members = [(product_id, watch_id) for product_id, watch_id in sql.fetch(statement)]
+    # Read later: a watch is committed before its members.
+    watches = set(Watch.objects.values_list("pk", flat=True))
+    return [pair for pair in with_members if pair[1] not in watches]

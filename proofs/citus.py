@@ -1,28 +1,36 @@
 """From one server to a cluster, with nothing lost and nothing doubled: clients post for several
-products while the tables are distributed, a node and then the coordinator are killed and come
-back, and a node is added. Accounts for every message that got 202.
+products, and others read, while the tables are distributed, nodes, the coordinator, and workers
+are killed and come back, a node is added, and a product gets a node of its own. Accounts for every
+message that got 202.
 
 Needs EDS_TEST_CITUS_BIN: the folder with the programs of a PostgreSQL that has Citus.
 """
 
 import argparse
+import os
+import random
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+
+import psutil
 
 from harness import accounting, cluster
-from harness.cluster import BIN_VARIABLE, Cluster, Node
+from harness.cluster import BIN_VARIABLE, Cluster
 from harness.command import run_command
 from harness.database import number
-from harness.http import Address
+from harness.http import Reader
 from harness.posting import Posted, add_pause_argument, posting
-from harness.processes import Failed, stop, until
+from harness.processes import PATIENCE, Failed, stop, until
 from harness.report import Report, Result, Table, progress
 from harness.service import Service, any_address, temporary_folder
 
 # Seconds after a server's end until it starts again.
 DOWN = 3.0
+# Seconds between two kills: drawn from this range.
+PAUSE = (1.0, 3.0)
 
 
 def measure(options: argparse.Namespace) -> Report:
@@ -36,83 +44,105 @@ def measure(options: argparse.Namespace) -> Report:
     ):
         service = Service(folder, servers.coordinator, stack)
         service.run("manage.py", "migrate", "--verbosity", "0")
-        run = Run(service, servers)
-        posted, phases = Posted(), []
-        with posting_for(service, run.address, options, posted):
+        run = Run(service, servers, options)
+        phases = []
+        with run.clients():
             for name, change in run.phases().items():
-                with posted.phase(name) as figures:
+                with run.posted.phase(name) as figures:
+                    started = time.monotonic()
                     change()
+                    figures["took, s"] = time.monotonic() - started
                     time.sleep(options.seconds)
                 phases.append(figures)
         yield Table("What clients got", phases)
-        yield from accounting.settle(posted, servers.coordinator.connect)
+        for name, count in sorted(run.kills.items()):
+            yield Result(f"{name} killed", count)
+        yield Result("reads", sum(reader.statuses[200] for reader in run.readers))
+        yield from accounting.settle(run.posted, servers.coordinator.connect)
         yield from look(servers)
 
 
 class Run:
     """The roles of the service on the servers, and what happens to them."""
 
-    def __init__(self, service: Service, servers: Cluster) -> None:
+    def __init__(self, service: Service, servers: Cluster, options: argparse.Namespace) -> None:
         self.service = service
         self.servers = servers
-        self.address = any_address()
-        service.serve("web", self.address, EDS_WEB_WORKERS="1")
+        self.posted = Posted()
+        self.kills: Counter[str] = Counter()
+        self.readers: list[Reader] = []
+        self._options = options
+        self._chance = random.Random(options.seed)
+        self._address = any_address()
+        service.serve("web", self._address, EDS_WEB_WORKERS="1")
         service.start_beat()
-        self.workers = [service.start_worker()]
-        service.wait_until_ready(self.address)
+        self._worker = service.start_worker()
+        service.wait_until_ready(self._address)
+        self._products = [
+            service.create_product(f"Product {place}") for place in range(options.products)
+        ]
 
     def phases(self) -> dict[str, Callable[[], None]]:
         return {
             "one server": lambda: None,
-            "the tables are distributed": self.distribute,
-            "a node is killed and comes back": lambda: restart(self.servers.nodes[0]),
-            "the coordinator is killed and comes back": lambda: restart(self.servers.coordinator),
+            "the tables are distributed": self._distribute,
+            "a node is killed and comes back": lambda: self.servers.nodes[0].restart(DOWN),
+            "the coordinator is killed and comes back": lambda: self.servers.coordinator.restart(
+                DOWN
+            ),
+            "workers, nodes, and the coordinator are killed": self._kill_at_random,
             "a node is added, and products move to it": self.servers.add_node,
+            "a product gets a node of its own": self._isolate,
         }
 
-    def distribute(self) -> None:
+    @contextmanager
+    def clients(self) -> Iterator[None]:
+        """Have clients post for each product as long as the block runs, and one read."""
+        with ExitStack() as clients:
+            for place, product in enumerate(self._products):
+                seed, pause = self._options.seed + 1000 * place, self._options.pause
+                progress(f"Clients post for product {place}.")
+                key = product["ingestion_key"]
+                clients.enter_context(posting([[self._address]], key, seed, self.posted, pause))
+                path = f"/v2/accounts?workspace_id={product['workspace_id']}"
+                self.readers.append(Reader(path, product["api_token"], self._address))
+                clients.enter_context(self.readers[-1].reading())
+            yield
+
+    def _distribute(self) -> None:
         """As docs/scaling.md says, while clients post."""
-        for worker in self.workers:
-            stop(worker)
+        stop(self._worker)
         self.servers.connect_nodes()
         progress(self.service.run("manage.py", "distribute", "--yes"))
-        self.workers = [self.service.start_worker("second worker")]
+        self._worker = self.service.start_worker("worker 2")
 
+    def _kill_at_random(self) -> None:
+        """Kill all processes of a worker, or one of a server, wherever it is in its work."""
+        for _ in range(self._options.kills):
+            time.sleep(self._chance.uniform(*PAUSE))
+            servers = self.servers.processes()
+            # Half of all kills: a worker is in the middle of something most of the time.
+            name = self._chance.choice(["worker", self._chance.choice(list(servers))])
+            if name == "worker":
+                self._kill_worker()
+            else:
+                with suppress(psutil.Error):
+                    self._chance.choice(servers[name]).kill()
+            self.kills[name] += 1
 
-@contextmanager
-def posting_for(
-    service: Service, address: Address, options: argparse.Namespace, posted: Posted
-) -> Iterator[None]:
-    """Have clients post for each product as long as the block runs."""
-    with ExitStack() as clients:
-        for place in range(options.products):
-            key = service.create_product(f"Product {place}")["ingestion_key"]
-            seed = options.seed + 1000 * place
-            progress(f"Clients post for product {place}.")
-            clients.enter_context(posting([[address]], key, seed, posted, options.pause))
-        yield
+    def _kill_worker(self) -> None:
+        os.killpg(self._worker.pid, signal.SIGKILL)
+        self._worker.wait(PATIENCE)
+        self._worker = self.service.start_worker(f"worker {3 + self.kills.total()}")
 
-
-def restart(server: Node) -> None:
-    """End the server and its connections without a word, and start it again."""
-    server.stop(signal.SIGQUIT)
-    time.sleep(DOWN)
-    server.start()
-    server.wait()
+    def _isolate(self) -> None:
+        self.servers.isolate(self._products[0]["product_id"])
 
 
 def look(servers: Cluster) -> Report:
     """Prepared transactions that nobody finished, and how many nodes have events."""
-
-    def prepared() -> int:
-        with ExitStack() as stack:
-            databases = [stack.enter_context(server.connect()) for server in servers.servers]
-            return sum(
-                number(database, "SELECT count(*) FROM pg_prepared_xacts") for database in databases
-            )
-
-    until(lambda: prepared() == 0, "prepared transactions to be finished")
-    yield Result("prepared transactions left", prepared(), must_be=0)
+    until(lambda: servers.prepared() == 0, "prepared transactions to be finished")
+    yield Result("prepared transactions left", servers.prepared(), must_be=0)
     with servers.coordinator.connect() as database:
         nodes = number(
             database,
@@ -125,6 +155,7 @@ def look(servers: Cluster) -> Report:
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="how long each phase takes")
     parser.add_argument("--products", type=int, default=3, help="how many products there are")
+    parser.add_argument("--kills", type=int, default=8, help="how many processes to kill")
     parser.add_argument("--seed", type=int, default=1, help="draws the messages")
     add_pause_argument(parser)
 

@@ -7,16 +7,17 @@ import random
 import signal
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import psutil
 
-from harness import accounting, whole
+from harness import accounting, cluster, whole
 from harness.brokers import BROKERS, Broker
 from harness.command import run_command
 from harness.posting import CLIENTS, add_pause_argument, posting
+from harness.processes import until
 from harness.report import Report, Result, progress
-from harness.service import temporary_folder
+from harness.service import database_url, temporary_folder
 from harness.whole import Whole
 
 # Seconds between two kills: drawn from this range.
@@ -30,9 +31,15 @@ def measure(options: argparse.Namespace) -> Report:
 
 
 def prove(broker: Broker, options: argparse.Namespace) -> Report:
-    with temporary_folder() as folder, broker.started(folder) as url:
+    with ExitStack() as stack:
+        folder = stack.enter_context(temporary_folder())
+        url = stack.enter_context(broker.started(folder))
         settings = {"CELERY_BROKER_URL": url} if url else {}
+        servers = stack.enter_context(cluster.connected(folder)) if options.citus else None
+        if servers:
+            settings["DATABASE_URL"] = database_url(servers.coordinator.address)
         with whole.running(**settings) as service:
+            service.cluster = servers
             seconds = options.minutes * 60
             progress(f"{broker.name}: {CLIENTS} clients post for {seconds:.0f} s.")
             with posting(
@@ -43,6 +50,8 @@ def prove(broker: Broker, options: argparse.Namespace) -> Report:
                 yield Result(f"{broker.name}: {role} killed", count)
             with service.explained():
                 yield from accounting.settle(posted, service.connect, broker.name)
+            if servers:
+                until(lambda: servers.prepared() == 0, "prepared transactions to be finished")
 
 
 def kill_at_random(
@@ -69,6 +78,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kills", type=int, default=1, help="how many processes to kill at least")
     parser.add_argument("--broker", choices=[*BROKERS, "all"], default="postgresql")
     parser.add_argument("--seed", type=int, default=1, help="draws the messages and the kills")
+    parser.add_argument(
+        "--citus", action="store_true", help="on a cluster, whose servers are killed, too"
+    )
     add_pause_argument(parser)
 
 

@@ -97,6 +97,8 @@ def measure(options: argparse.Namespace) -> Report:
     broker = BROKERS[options.broker]
     steps = CUTS if options.namespaces else FAILURES
     seconds = (options.seconds or (SECONDS_OF_CUTS if options.namespaces else SECONDS)) / len(steps)
+    if options.citus and options.namespaces:
+        raise Failed("Servers of a cluster cannot be cut off: choose --citus or --namespaces.")
     with ExitStack() as stack:
         network: Loopback = Loopback(NAMES)
         if options.namespaces:
@@ -104,7 +106,7 @@ def measure(options: argparse.Namespace) -> Report:
                 raise Failed(f"Machines cannot be cut off here: {reason}.")
             network = stack.enter_context(Namespaces(NAMES).created())
         progress(f"Starting {broker.name}, two web servers, two workers, and two beats.")
-        machines = Machines(network, broker, stack)
+        machines = Machines(network, broker, stack, options.citus)
         key = machines.service.create_product()["ingestion_key"]
         machines.start_all()
         # Half of the clients prefer each web server.
@@ -143,6 +145,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--broker", choices=[*BROKERS], default="redis")
     parser.add_argument("--seed", type=int, default=1, help="draws the messages")
     add_pause_argument(parser)
+    parser.add_argument("--citus", action="store_true", help="on a cluster of three servers")
     parser.add_argument(
         "--namespaces",
         action="store_true",

@@ -23,8 +23,15 @@ follow(
 )
 
 
+class WorkspacesField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]
+    """Workspaces of one product, which the page names."""
+
+    def label_from_instance(self, obj: Any) -> str:
+        return str(obj.name)
+
+
 class ApiTokenForm(CredentialForm):
-    workspaces = forms.ModelMultipleChoiceField(
+    workspaces = WorkspacesField(
         Workspace.objects.none(),
         required=False,
         widget=forms.CheckboxSelectMultiple,
@@ -61,6 +68,7 @@ class ApiTokenForm(CredentialForm):
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(CredentialAdmin):
+    empty_text = "There are no API tokens yet. Programs read scores with one."
     usage = "Use it in the tools that read this product's scores."
     form = ApiTokenForm
     EDITED: ClassVar[list[str]] = [

@@ -10,7 +10,7 @@ from django.db import transaction
 from hypothesis import HealthCheck, settings
 
 # EXAMPLES=10 draws ten times as many examples of each property.
-FACTOR = int(os.environ.get("EXAMPLES", "1"))
+FACTOR = float(os.environ.get("EXAMPLES", "1"))
 P = ParamSpec("P")
 Test = Callable[..., None]
 
@@ -52,7 +52,12 @@ def each(names: str | Sequence[str], values: Iterable[Any]) -> Callable[[Test], 
 def examples(count: int) -> settings:
     """Try a property with this many examples, which may take their time and share fixtures."""
     checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-    return settings(max_examples=count * FACTOR, deadline=None, suppress_health_check=checks)
+    return settings(max_examples=scaled(count), deadline=None, suppress_health_check=checks)
+
+
+def scaled(count: int) -> int:
+    """This many examples by ``EXAMPLES``, and at least two."""
+    return max(2, round(count * FACTOR))
 
 
 def leaves_no_rows(test: Callable[P, None]) -> Callable[P, None]:

@@ -16,14 +16,14 @@ from ingestion import refused
 from ingestion.inbox import group_commit, quotas
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
-from tests.cases import FACTOR
+from tests.cases import scaled
 from tests.database import CITUS
 from tests.emptying import Fresh
 
 # Of properties that say nothing themselves. Hypothesis tries 100. A slow machine fails none.
 settings.register_profile(
     "tests",
-    max_examples=20 * FACTOR,
+    max_examples=scaled(20),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import pytest
 
 from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 from harness.cluster import BIN_VARIABLE, Cluster, bin_folder
+from tests import fan_outs
 
 # Compiling the sources would take a third of the time of each process that tests start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -91,12 +93,25 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
     if CITUS:
         start_cluster(CITUS)
+        # Django is set up by now.
+        from django.db.backends.signals import connection_created
+
+        connection_created.connect(fan_outs.watch)
         return
     server = EmbeddedPostgres(FOLDER / "postgres", FAST)
     copy_migrated_cluster(server.folder)
     server.initialise()
     postgres = server.start_with_log(FOLDER / "postgres.log")
     allow_tests(server)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, Any, Any]:
+    """On a cluster, fail a test in which the service asked several nodes."""
+    fan_outs.unnamed.clear()
+    result = yield
+    assert not fan_outs.unnamed, f"On several nodes: {sorted(fan_outs.unnamed)}"
+    return result
 
 
 def start_cluster(programs: Path) -> None:

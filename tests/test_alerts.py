@@ -85,6 +85,7 @@ def test_each_alert_is_tested_firing_and_not_firing() -> None:
     ]
 
 
+@pytest.mark.slow
 @promtool
 def test_promtool_accepts_the_rules_and_their_tests() -> None:
     for arguments in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):

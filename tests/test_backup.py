@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User as AdminUser
 from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
 from config.local.postgres import EmbeddedPostgres, import_wheel, stop_process
+from engagement.logins import second_factors
 from engagement.models import Product
 from ingestion.models import IngestionKey
 from tests.database import FAST
@@ -25,18 +27,32 @@ from tests.readapi.scored import fill
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+PASSWORD = "correct horse battery staple"
 # As the commands of the document call it.
 RESTORED = "eds_restored"
 READ = """
-import sys
-import django
+import os, sys
+import django, pyotp
 django.setup()
 from django.test import Client
+from django.utils import timezone
+from ingestion.drain import processing
+TRACK = {"userId": "stranger", "event": "opened"}
 from django.contrib.sessions.models import Session
 from ingestion.models import IngestionKey
 print(Session.objects.count(), "sessions")
 for key in IngestionKey.objects.order_by("name"):
     print(key.product.name, key.name, key.secret)
+person = Client(headers={"host": "localhost"})
+person.post("/admin/login/", {"username": "maya", "password": os.environ["MAYA"]})
+print(person.get("/admin/preferences/").status_code, "with the password alone")
+code = pyotp.TOTP(os.environ["APP"]).now()
+person.post("/admin/login/second-factor/", {"code": code})
+print(person.get("/admin/preferences/").status_code, "with the code of the app")
+for key in IngestionKey.objects.order_by("name"):
+    sender = Client(headers={"authorization": f"Bearer {key.secret}", "host": "localhost"})
+    sent = sender.post("/v2/track", TRACK, content_type="application/json")
+    print(sent.status_code, processing.drain(timezone.now).messages, "sent and recorded")
 reads = Client(headers={"authorization": f"Bearer {sys.argv[1]}", "host": "localhost"})
 for address in sys.argv[2:]:
     print(reads.get(address).text)
@@ -83,11 +99,15 @@ def service(tmp_path: Path) -> Iterator[dict[str, str]]:
         cursor.execute(f"DROP DATABASE IF EXISTS {RESTORED} WITH (FORCE)")
 
 
-def test_secrets_accounts_users_and_scores_read_the_same_after_a_restore(
+@pytest.mark.slow
+def test_people_senders_and_readers_go_on_after_a_restore(
     acme: Product, acme_key: str, acme_token: str, service: dict[str, str], tmp_path: Path
 ) -> None:
     Session.objects.create(session_key="s", session_data="", expire_date=timezone.now())
     workspace = fill(acme)
+    maya = AdminUser.objects.create_user("maya", password=PASSWORD, is_staff=True)
+    app = second_factors.new_app_secret()
+    second_factors.add_app(maya, "Phone", app, 0, timezone.now())
     addresses = [f"/v2/{kind}?workspace_id={workspace.pk}" for kind in ("accounts", "users")]
     before = Client(headers={"authorization": f"Bearer {acme_token}", "host": "localhost"})
     answers = [before.get(address).text for address in addresses]
@@ -96,9 +116,12 @@ def test_secrets_accounts_users_and_scores_read_the_same_after_a_restore(
     run(documented("pg_dump"), tmp_path, **service)
     assert stat.S_IMODE((tmp_path / "eds.dump").stat().st_mode) == 0o600
     key = IngestionKey.objects.get()
-    assert read(RESTORED, acme_token, *addresses) == [
+    assert read(RESTORED, acme_token, *addresses, MAYA=PASSWORD, APP=app) == [
         "0 sessions",
         f"{acme.name} {key.name} {acme_key}",
+        "302 with the password alone",
+        "200 with the code of the app",
+        "202 1 sent and recorded",
         *answers,
     ]
 
@@ -120,7 +143,7 @@ def test_a_copy_of_the_data_folder_is_a_database_that_starts() -> None:
         stop_process(server, signal.SIGINT, timeout=30)
 
 
-def read(database: str, *arguments: str) -> list[str]:
+def read(database: str, *arguments: str, **variables: str) -> list[str]:
     """What a service on the database answers, in a process of its own."""
     where = connection.settings_dict
     return subprocess.run(
@@ -128,6 +151,7 @@ def read(database: str, *arguments: str) -> list[str]:
         cwd=settings.BASE_DIR,
         env={
             **os.environ,
+            **variables,
             "DJANGO_SETTINGS_MODULE": "config.settings",
             "DATABASE_URL": f"postgresql://{where['USER']}@/{database}?host={where['HOST']}",
             "EDS_SECRET_KEY": "only-for-this-test" * 4,

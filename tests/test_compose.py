@@ -60,6 +60,17 @@ def test_its_settings_exist_and_secrets_come_from_files() -> None:
     assert files == {f"{name}_FILE" for name in secret_names}
 
 
+def test_a_cluster_knows_its_nodes_before_it_has_tables() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.citus.yaml").read_text())["services"]
+    assert services.keys() - SERVICES.keys() == {"node1", "node2", "cluster"}
+    servers = {"postgres", "node1", "node2"}
+    for name in servers:
+        assert "-cshared_preload_libraries=citus" in services[name]["command"]
+        assert f"'{name}', 5432" in services["cluster"]["command"][0]
+    assert services["cluster"]["depends_on"].keys() == servers
+    assert services["install"]["depends_on"].keys() == {"cluster"}
+
+
 def test_caddy_passes_everything_to_the_web_role() -> None:
     caddyfile = (DEPLOY / "Caddyfile").read_text()
     words = SERVICES["web"]["command"]

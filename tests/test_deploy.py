@@ -114,6 +114,7 @@ def test_the_container_starts_the_web_role_and_hears_signals_from_the_beginning(
     assert 'ENTRYPOINT ["tini", "--"]' in BUILD
 
 
+@pytest.mark.slow
 def test_the_container_has_the_packages_of_the_service_and_the_roles_load_with_them_alone() -> None:
     assert "COPY requirements.txt constraints.txt ./" in BUILD
     assert re.search(r"pip install .* -r requirements.txt$", BUILD, re.MULTILINE)

@@ -35,6 +35,7 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_invalid_settings_are_a_finding_and_an_exit_status() -> None:
     planted = "planted-password"
     process = run("--json", DATABASE_URL=f"mysql://eds:{planted}@db/eds")

@@ -176,10 +176,10 @@ def test_rotating_encrypts_everything_with_the_first_key(
 ) -> None:
     old, new = settings.ENCRYPTION_KEYS[0], Fernet.generate_key().decode()
     settings.ENCRYPTION_KEYS = [new, old]
-    said = rotate()
-    assert "marketplace.Connection.api_token: 1 checked" in said
-    assert "marketplace.Connection.api_token: 1 encrypted again, 0 up to date." in said
-    assert said.endswith("All secrets have the first key. You can remove the other keys.\n")
+    output = rotate()
+    assert "marketplace.Connection.api_token: 1 checked" in output
+    assert "marketplace.Connection.api_token: 1 encrypted again, 0 up to date." in output
+    assert output.endswith("All secrets have the first key. You can remove the other keys.\n")
     settings.ENCRYPTION_KEYS = [new]
     assert read_all() == secrets
 
@@ -208,8 +208,8 @@ def test_an_interrupted_rotation_resumes(
 
     with pytest.raises(Interrupted):
         encryption.reencrypt(False, interrupt)
-    said = rotate()
-    assert "ingestion.IngestionKey.secret: 1 encrypted again, 6 up to date." in said
+    output = rotate()
+    assert "ingestion.IngestionKey.secret: 1 encrypted again, 6 up to date." in output
     assert {key.secret for key in IngestionKey.objects.all()} == secrets
 
 
@@ -244,8 +244,8 @@ def test_secrets_whose_key_is_lost_can_be_discarded(
     secrets: dict[str, str], settings: Settings
 ) -> None:
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
-    said = rotate("--discard-unreadable")
-    assert "readapi.ApiToken.secret: 0 encrypted again, 0 up to date, 1 discarded." in said
+    output = rotate("--discard-unreadable")
+    assert "readapi.ApiToken.secret: 0 encrypted again, 0 up to date, 1 discarded." in output
     assert set(read_all().values()) == {""}
     assert encryption.count_unreadable() == {}
 
@@ -263,10 +263,10 @@ def test_without_the_right_key_it_does_not_start_and_says_why(
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
     with pytest.raises(CommandError) as caught:
         preflight.check_secrets()
-    said = str(caught.value)
-    assert "1 in marketplace.Connection.api_token" in said
-    assert "the key that encrypted them is not in EDS_ENCRYPTION_KEYS. Add it again" in said
-    assert not [secret for secret in secrets.values() if secret in said]
+    output = str(caught.value)
+    assert "1 in marketplace.Connection.api_token" in output
+    assert "the key that encrypted them is not in EDS_ENCRYPTION_KEYS. Add it again" in output
+    assert not [secret for secret in secrets.values() if secret in output]
 
 
 def test_a_key_that_is_lost_for_some_secrets_is_noticed(

@@ -2,6 +2,7 @@
 and between the rooms inside each app."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -67,6 +68,24 @@ def test_the_rooms_of_a_package_form_no_import_circle(package: str) -> None:
         TopologicalSorter(rooms).prepare()
     except CycleError as error:
         pytest.fail(f"Import circle in {package}: {' ← '.join(error.args[1])}")
+
+
+def drawn_rooms(package: str) -> list[list[str]]:
+    """The lines of the drawing in docs/architecture.md."""
+    _, _, drawing = (ROOT / "docs" / "architecture.md").read_text().partition(f"\n{package}\n  ")
+    return [line.split() for line in re.split(r"\n\n|\n```", drawing)[0].splitlines()]
+
+
+@each("package", ["engagement", "ingestion"])
+def test_the_drawn_rooms_import_from_the_lines_above_alone(package: str) -> None:
+    rooms = imported_rooms(package)
+    lines = drawn_rooms(package)
+    assert lines
+    above: set[str] = set()
+    for line in lines:
+        for room in line:
+            assert rooms[room] & {name for row in lines for name in row} <= above, room
+        above |= set(line)
 
 
 @pytest.mark.parametrize("package", ["benchmarks", "proofs", "harness"])

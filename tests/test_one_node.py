@@ -67,7 +67,7 @@ def test_scoring(acme: Product) -> None:
     fill(acme)
     tell(acme, track("ann", "opened", 1), identify("dan", 1, "hooli"))
     with one_node():
-        scored, _ = rescore._take_turn(acme.pk, TODAY, 1_000, lambda: False)
+        scored, *_ = rescore._take_turn(acme.pk, TODAY, 1_000, lambda: False)
     assert scored
 
 

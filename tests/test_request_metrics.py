@@ -172,6 +172,7 @@ def test_the_build_and_the_connections_are_told(monitor: Client) -> None:
         assert metrics["eds_database_connections_max"] == int(cursor.fetchone()[0])
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool (Debian's prometheus)")
 def test_promtool_finds_nothing_to_improve(

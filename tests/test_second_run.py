@@ -6,6 +6,8 @@ import pytest
 
 from tests import second_run
 
+pytestmark = pytest.mark.slow
+
 # These tests need no database, and other plugins take seconds to import.
 PLAINLY = ("-q", "-p", "xdist.plugin")
 UNLUCKY = """

@@ -31,6 +31,7 @@ def quickly_checked(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None
     # Other tests may have written this minute's lines.
     monkeypatch.setattr(security_log, "_throttled", LogRateLimiter())
     monkeypatch.setattr(security_log, "_rejected", LogRateLimiter())
+    monkeypatch.setattr(security_log, "_refused_pages", LogRateLimiter())
 
 
 @pytest.fixture
@@ -91,6 +92,17 @@ def test_a_failed_sign_in_names_a_login_that_exists_and_no_other(
         {"event": "sign_in_failed", "address": HOME},
     ]
     assert "horse" not in logged.text
+
+
+def test_a_page_that_a_login_may_not_open_is_logged_once_a_minute(
+    client: Client, maya: AdminUser, logged: Logged
+) -> None:
+    client.force_login(maya)
+    page = reverse("admin:engagement_trailentry_changelist")
+    for _ in range(3):
+        assert client.get(page, {"q": "secret"}, REMOTE_ADDR=HOME).status_code == 403
+    refused = {"event": "page_refused", "address": HOME, "login": "maya", "page": page}
+    assert [line for line in logged.fields() if line["event"] == "page_refused"] == [refused]
 
 
 def test_a_throttled_sign_in_is_logged_once_a_minute(

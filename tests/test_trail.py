@@ -16,7 +16,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from engagement.logins.security_log import LogRateLimiter
-from engagement.models import Product, Segment, TrailEntry
+from engagement.models import Invite, Product, Segment, TrailEntry
 from engagement.trail import entries, sign_ins
 from engagement.trail.models_followed import find_followed, followed_models
 from ingestion.models import IngestionKey
@@ -24,6 +24,7 @@ from readapi.models import ApiToken
 from tests.admin.conftest import acme_rows, globex_rows, member, reader, root
 from tests.admin.rows import Rows
 from tests.admin.test_history import save
+from tests.admin.test_invites import invite
 
 __all__ = ["acme_rows", "globex_rows", "member", "reader", "root"]
 
@@ -176,9 +177,8 @@ def test_planted_secrets_are_not_in_the_trail(
     destination = acme_rows.subscription.destination
     for view in ("rotate", "end_rotation", "pause"):
         member.post(reverse(f"admin:notifications_destination_{view}", args=[destination.pk]))
-    member.post(
-        reverse("admin:notifications_destination_delete", args=[destination.pk]), {"post": "yes"}
-    )
+    url = reverse("admin:notifications_destination_delete", args=[destination.pk])
+    assert member.post(url, {"post": "yes"}).status_code == 302
     url = reverse("admin:marketplace_connection_disconnect", args=[acme_rows.connection.pk])
     member.post(url)
     login = AdminUser.objects.get(username="maya")
@@ -189,6 +189,46 @@ def test_planted_secrets_are_not_in_the_trail(
     assert TrailEntry.objects.count() > 10
     assert [secret for secret in secrets() if secret in stored] == []
     assert tell("secret_read") == [("maya", "secret_read", "Revealed the secret.")] * 2
+
+
+def test_invites_and_exports_are_in_the_trail(
+    member: Client, acme_rows: Rows, settings: Settings
+) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    product = acme_rows.product
+    links = [invite(member, product, email="ada@example.com", role="manager")]
+    links.append(invite(member, product))
+    person = Client(REMOTE_ADDR="198.51.100.7")
+    person.get(links[0], follow=True)
+    chosen = {"username": "ada", "password1": PASSWORD, "password2": PASSWORD}
+    assert person.post("/invite/", chosen).status_code == 302
+    open_invite = Invite.objects.get(email="")
+    url = reverse("admin:engagement_product_revoke_invite", args=[product.pk])
+    member.post(url, {"invite": open_invite.pk})
+    assert tell(kind="product") == [
+        ("maya", "changed", "Invited ada@example.com as manager."),
+        ("maya", "changed", "Invited by link as viewer."),
+        ("maya", "changed", "Revoked an invite."),
+    ]
+    assert tell(kind="member") == [("ada", "added", "Became manager by an invite.")]
+    assert TrailEntry.objects.get(kind="member").address == "198.51.100.7"
+
+    export = acme_rows.export_run.export
+    member.post(reverse("admin:exports_scheduledexport_run_now", args=[export.pk]))
+    keys = {"access_key_id": "planted-id-2", "secret_access_key": "planted-secret-2"}
+    save(member, "exports_scheduledexport", export.pk, bucket="another-bucket", **keys)
+    url = reverse("admin:exports_scheduledexport_delete", args=[export.pk])
+    assert member.post(url, {"post": "yes"}).status_code == 302
+    entries_of = TrailEntry.objects.filter(kind="scheduled export").order_by("id")
+    assert [entry.action for entry in entries_of] == ["changed", "changed", "deleted"]
+    assert entries_of[1].changes == {"bucket": ["acme-bucket", "another-bucket"]}
+
+    url = reverse("admin:engagement_account_export")
+    assert member.get(url, {"workspace": acme_rows.workspace.pk}).status_code == 200
+    assert [who for who, _, _ in tell("exported")] == ["maya"]
+    stored = str(list(TrailEntry.objects.values()))
+    for secret in (*(link.partition("=")[2] for link in links), "planted-secret", PASSWORD):
+        assert secret not in stored
 
 
 def test_commands_are_in_the_trail(acme: Product) -> None:

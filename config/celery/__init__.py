@@ -95,7 +95,8 @@ def _keep_logging(**_: Any) -> None:
 def _log_shutdown_as_json(**_: Any) -> None:
     """Have Celery write what it says about its shutdown as other lines, not past the streams."""
     if json_streams.is_wanted():
-        import_module("celery.apps.worker").safe_say = _say
+        worker: Any = import_module("celery.apps.worker")
+        worker.safe_say = _say
 
 
 def _say(message: object, stream: Any = None) -> None:

@@ -11,6 +11,7 @@ from django.utils.http import urlencode
 from engagement.admin.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_place
 from engagement.admin.scoping import request_access, sees_all_products, visible_products
 from engagement.admin.subject_urls import WORKSPACE_PARAM
+from engagement.admin.superuser_only import shown_login
 from engagement.models import Product, Workspace
 from marketplace.models import Connection
 
@@ -253,7 +254,8 @@ class _Builder:
             ("Background jobs", "jobs", "jobs"),
             ("Unknown senders", "ingestion_ingestionlog_changelist", "ingestion_ingestionlog"),
         ):
-            is_here = self.model == start and self.view != "change"
+            # The pages of a product are marked in its own part of the side bar.
+            is_here = self.model == start and self.view != "change" and self.product is None
             yield Item(label, _url(name), _mark(is_here, "page"))
 
     def _section_url(self, section: str, product: Product, workspace: Workspace | None) -> str:
@@ -324,6 +326,8 @@ class _Builder:
             yield Item("Background jobs", _url("jobs"))
         elif self.model == "auth_user":
             yield Item("Logins", _url("auth_user_changelist"))
+            if login := shown_login(self.request):
+                yield Item(login.get_username(), _url("auth_user_change", login.pk))
         if self.view not in ("", "index", "changelist", "change", "jobs"):
             yield Item(_STEPS.get(self.view, self.view.replace("_", " ").capitalize()), "")
 

@@ -58,7 +58,8 @@ def search_view(request: HttpRequest, site_context: dict[str, Any]) -> HttpRespo
     context["is_empty"] = not any(group.hits for group in context["groups"])
     if is_suggestion:
         return TemplateResponse(request, "config/search_hits.html", context)
-    context |= site_context | {"title": f"Search: {term}" if term else "Search"}
+    title = f"Search: {term}" if term else "Search"
+    context |= site_context | {"title": title, "search_term": term}
     return TemplateResponse(request, "config/search.html", context)
 
 

@@ -36,6 +36,7 @@ class WebHandler(LenientHandler):
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         started = time.perf_counter()
+        span = self._observing.begin(request)
         response = super().get_response(request)
-        self._observing.observe(request, response, time.perf_counter() - started)
+        self._observing.observe(request, response, time.perf_counter() - started, span)
         return response

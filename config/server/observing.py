@@ -1,8 +1,12 @@
 """What is noted of each request that a web process answers."""
 
+import logging
+from typing import Any, Protocol
+
+from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
 from django.db.backends.postgresql.base import DatabaseWrapper
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 
@@ -10,15 +14,73 @@ from engagement import telemetry
 from engagement.prometheus import POOL_FAILURES, POOL_REQUESTS, POOL_WAITS
 from engagement.request_counts import Collector
 
+logger = logging.getLogger("config.access")
+
 # Requests that no URL of ours matches.
 STATIC, UNMATCHED = "static", "unmatched"
 
 
-def observe(request: HttpRequest, response: HttpResponseBase, seconds: float) -> None:
+class RequestTracer(Protocol):
+    """Records requests as spans, for example of OpenTelemetry."""
+
+    def begin(self, request: HttpRequest) -> Any: ...
+    def end(
+        self, span: Any, request: HttpRequest, response: HttpResponseBase, endpoint: str
+    ) -> None: ...
+
+
+request_tracer: RequestTracer | None = None
+
+
+def begin(request: HttpRequest) -> Any:
+    """Begin the request's span, if spans are recorded."""
+    return None if request_tracer is None else request_tracer.begin(request)
+
+
+def observe(
+    request: HttpRequest, response: HttpResponseBase, seconds: float, span: Any = None
+) -> None:
     """Count the request, with the time until its response began."""
     status = response.status_code
+    endpoint = endpoint_name(request)
     code = _error_code(response) if status >= 400 else ""
-    collector.add(endpoint_name(request), status, code, seconds)
+    collector.add(endpoint, status, code, seconds)
+    if request_tracer is not None and span is not None:
+        request_tracer.end(span, request, response, endpoint)
+    if settings.ACCESS_LOG:
+        _log(request, response, endpoint, seconds)
+
+
+def _log(request: HttpRequest, response: HttpResponseBase, endpoint: str, seconds: float) -> None:
+    """Write a line about the request, without anything from its query or body, or of an id."""
+    fields = {
+        "method": request.method,
+        "endpoint": endpoint,
+        "path": _path_template(request),
+        "status": response.status_code,
+        "seconds": round(seconds, 4),
+        "bytes": len(response.content) if isinstance(response, HttpResponse) else None,
+    }
+    logger.info(
+        "%s %s %d in %.1f ms",
+        request.method,
+        endpoint,
+        response.status_code,
+        seconds * 1000,
+        extra={"fields": fields, "request": request},
+    )
+
+
+def _path_template(request: HttpRequest) -> str | None:
+    """The path with names instead of what a client chose; None if it is not known."""
+    match = request.resolver_match
+    if match is None:
+        return None
+    if not match.route.startswith("^"):
+        return f"/{match.route}"
+    # A regular expression without groups matches paths of ours.
+    is_fixed = not match.kwargs and match.view_name != "unknown_path"
+    return request.path_info if is_fixed else None
 
 
 def endpoint_name(request: HttpRequest) -> str:

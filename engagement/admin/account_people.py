@@ -148,16 +148,17 @@ def _all_people(account: Account, score_set: ScoreSet) -> list[PersonRow]:
     With an audience, only the users in it.
     """
     assert score_set.scored_day is not None, "A published set has been scored."
-    members = User.objects.filter(account=account, is_identified=True).values("id")
+    product = account.product_id
+    members = User.objects.filter(product=product, account=account, is_identified=True).values("id")
     recent = _recent_counts(account, score_set.scored_day).values("user_id")
-    users = User.objects.filter(product=account.product_id, pk__in=members.union(recent))
+    users = User.objects.filter(product=product, pk__in=members.union(recent))
     ranked = _with_scores(users, score_set)
     if score_set.audience:
         ranked = ranked.filter(ranked__isnull=False)
     # Only the shown rows are read with their traits.
     first = ranked.order_by(F("ranked__raw").desc(nulls_last=True), "-id")
     ids = list(first.values_list("pk", flat=True)[:PEOPLE_SHOWN])
-    by_id = _with_scores(User.objects.filter(product=account.product_id), score_set).in_bulk(ids)
+    by_id = _with_scores(User.objects.filter(product=product), score_set).in_bulk(ids)
     return [_person_row(by_id[id], account, score_set, "") for id in ids]
 
 

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from django.db.models import Field
 from django.http import HttpRequest
 
 from engagement.admin.scoping import SuperusersOnly, TabularInline
-from engagement.limits.limits import LABELS, Limits, load, used_limits
+from engagement.limits.limits import LABELS, Limits, default_limits, load, used_limits
 from engagement.models import Product, ProductLimits
 
 
@@ -16,7 +17,15 @@ class LimitsInline(SuperusersOnly, TabularInline):
     fields = list(Limits._fields)
     extra = 1
     max_num = 1
-    verbose_name_plural = "limits of this product (empty: those of the service)"
+    verbose_name = "own limits"
+
+    def formfield_for_dbfield(
+        self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field and db_field.name in Limits._fields:
+            field.widget.attrs["placeholder"] = f"{getattr(default_limits(), db_field.name):,}"
+        return field
 
 
 def limits_context(request: HttpRequest, product: Product) -> dict[str, Any]:

@@ -163,6 +163,8 @@ class ProductScopedAdmin(TrailingAdmin, BoundedLookups):
 
     # The lookup from a row to its product.
     product_path: ClassVar[str] = "product"
+    # What a list says that has no rows, and what its rows are for.
+    empty_text: ClassVar[str] = ""
     # Facet counts would read whole tables.
     show_facets = admin.ShowFacets.NEVER
 
@@ -180,7 +182,7 @@ class ProductScopedAdmin(TrailingAdmin, BoundedLookups):
         """Django's media, without the scripts that fill in slugs, and the styles of our pages."""
         own = Media(
             css={"all": ["engagement/admin.css", "engagement/charts.css"]},
-            js=["engagement/copy.js"],
+            js=[deferred_script("engagement/copy.js")],
         )
         return without_slug_scripts(super().media) + own
 

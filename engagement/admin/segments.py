@@ -148,6 +148,9 @@ class SegmentChangeList(ChangeList):
 
 @admin.register(Segment)
 class SegmentAdmin(PageAdmin):
+    empty_text = (
+        "There are no segments yet. One groups the users or accounts that match its conditions."
+    )
     form = SegmentForm
     product_path = "workspace__product"
     list_display = ["name", "scope_label", "members", "rule", "kind", "workspace"]

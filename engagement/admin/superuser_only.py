@@ -1,12 +1,16 @@
 """Logins concern the whole service, so only superusers see them."""
 
-from copy import copy
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
-from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.forms import (
+    ReadOnlyPasswordHashField,
+    ReadOnlyPasswordHashWidget,
+    UserChangeForm,
+)
+from django.contrib.auth.hashers import is_password_usable
 from django.contrib.auth.models import Group
 from django.contrib.auth.models import User as AdminUser
 from django.core.exceptions import PermissionDenied
@@ -27,7 +31,13 @@ from django_celery_beat.models import (
 
 from engagement.admin import invites, sign_in
 from engagement.admin.lookups import BoundedLookups
-from engagement.admin.scoping import RelativeTime, SuperusersOnly, without_slug_scripts
+from engagement.admin.renamed import RenamedOptions
+from engagement.admin.scoping import (
+    RelativeTime,
+    SuperusersOnly,
+    deferred_script,
+    without_slug_scripts,
+)
 from engagement.admin.trailing import TrailingAdmin
 from engagement.logins import invites as logins
 from engagement.logins import second_factors, security_log, sessions
@@ -45,7 +55,40 @@ HIDDEN_MODELS: list[type[Model]] = [
 ]
 
 
-PAGE_MEDIA = Media(css={"all": ["engagement/admin.css"]}, js=["engagement/copy.js"])
+PAGE_MEDIA = Media(
+    css={"all": ["engagement/admin.css"]}, js=[deferred_script("engagement/copy.js")]
+)
+
+
+_LOGIN = "eds.login"
+
+
+def shown_login(request: HttpRequest) -> AdminUser | None:
+    """The login that the request's page is about."""
+    login: AdminUser | None = request.META.get(_LOGIN)
+    return login
+
+
+class PasswordState(ReadOnlyPasswordHashWidget):
+    """Says whether there is a password, and nothing of its hash."""
+
+    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
+        context = super().get_context(name, value, attrs)
+        if value and is_password_usable(value):
+            context["summary"] = [{"label": "Set."}]
+        return context
+
+
+class LoginForm(UserChangeForm):  # type: ignore[type-arg]
+    password = ReadOnlyPasswordHashField(label="Password", widget=PasswordState)
+
+    class Meta(UserChangeForm.Meta):
+        help_texts: ClassVar[dict[str, str]] = {
+            "username": "At most 150 letters, digits, and @ . + - _.",
+            "is_active": "May log in. Clear this instead of deleting the login.",
+            "is_staff": "May open the admin.",
+            "is_superuser": "Sees and changes everything in all products.",
+        }
 
 
 def _superuser(request: HttpRequest) -> AdminUser:
@@ -53,16 +96,12 @@ def _superuser(request: HttpRequest) -> AdminUser:
     return request.user
 
 
-class LoginChangeList(ChangeList):
-    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
-        super().__init__(request, *args, **kwargs)
-        self.opts = self.model_admin.opts
-
-
-class LoginAdmin(SuperusersOnly, TrailingAdmin, BoundedLookups, UserAdmin):  # type: ignore[type-arg]
+class LoginAdmin(RenamedOptions, SuperusersOnly, TrailingAdmin, BoundedLookups, UserAdmin):  # type: ignore[type-arg]
     """People who log in to the admin. "Users" are the customers' users."""
 
+    names = ("login", "logins")
     actions = None
+    form = LoginForm
     change_form_template = "admin/engagement/login.html"
     list_display = (
         *("username", "email", "first_name", "last_name", "is_superuser"),
@@ -85,15 +124,21 @@ class LoginAdmin(SuperusersOnly, TrailingAdmin, BoundedLookups, UserAdmin):  # t
         ("Times", {"fields": ("last_login", "date_joined")}),
     )
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        # Only here: as a change of the model it would need a migration of Django's app.
-        self.opts = copy(self.opts)
-        self.opts.verbose_name, self.opts.verbose_name_plural = "login", "logins"
-
     @property
     def media(self) -> Media:
         return without_slug_scripts(super().media)
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
+        login = super().get_object(request, object_id, from_field)
+        request.META[_LOGIN] = login
+        return login
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, obj: Any = None, **kw: Any
+    ) -> HttpResponse:
+        if obj is not None:
+            context |= {"title": obj.get_username(), "subtitle": None}
+        return super().render_change_form(request, context, *args, obj=obj, **kw)
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None
@@ -179,9 +224,6 @@ class LoginAdmin(SuperusersOnly, TrailingAdmin, BoundedLookups, UserAdmin):  # t
             "back": reverse("admin:auth_user_changelist"),
         }
         return TemplateResponse(request, "admin/engagement/invite.html", frame | context)
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return LoginChangeList
 
 
 def restrict_to_superusers() -> None:

@@ -6,13 +6,16 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
+from django.utils import timezone
 
 from engagement.admin.lists.csv_file import csv_response
 from engagement.admin.pages import ExtraView, PageAdmin
+from engagement.admin.renamed import RenamedOptions
 from engagement.admin.scoping import ProductFilter, ReadOnly, request_access
+from engagement.admin.time_format import format_ago, format_exact
 from engagement.admin.trailing import describe_changes
 from engagement.models import TrailEntry
 from engagement.trail import entries
@@ -20,6 +23,7 @@ from engagement.trail.models_followed import follow_domain, followed_models
 
 follow_domain()
 
+NOTHING = "–"
 # Kinds of entries that are about no row of a followed model.
 OTHER_KINDS = ("sign-in", "export", "user", "account")
 HEADER = ("time", "product", "person", "address", "action", "kind", "id", "name", "note", "changes")
@@ -35,6 +39,12 @@ class KindFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(kind=self.value()) if self.value() else queryset
+
+
+class TimeFilter(admin.DateFieldListFilter):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.title = "time"
 
 
 class PersonFilter(admin.SimpleListFilter):
@@ -57,18 +67,22 @@ class PersonFilter(admin.SimpleListFilter):
 
 
 @admin.register(TrailEntry)
-class TrailAdmin(ReadOnly, PageAdmin):
-    list_display = ["at", "person", "action", "kind", "object_name", "what"]
-    list_filter = [("product", ProductFilter), "action", KindFilter, PersonFilter, "at"]
+class TrailAdmin(RenamedOptions, ReadOnly, PageAdmin):
+    names = ("entry", "entries")
+    list_display = ["ago", "person", "action", "kind", "name", "what"]
+    list_filter = [
+        *(("product", ProductFilter), "action", KindFilter, PersonFilter, ("at", TimeFilter))
+    ]
     search_fields = ["person", "object_name", "note", "address"]
     search_help_text = "Search by person, name, note, or address."
     ordering = ["-id"]
     fields: ClassVar[Any] = [
-        *("at", "product", "person", "address", "action", "kind", "object_id", "object_name"),
-        *("note", "what"),
+        *("time", "product", "person", "address", "action", "kind", "row_id", "name"),
+        *("note", "changed"),
     ]
     readonly_fields = fields
     list_per_page = 50
+    empty_text = "Nothing that people did is in the trail yet."
     extra_views: ClassVar[Sequence[ExtraView]] = [
         ExtraView("export", permission="view", methods=("GET",), needs_row=False)
     ]
@@ -87,7 +101,8 @@ class TrailAdmin(ReadOnly, PageAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         query = request.GET.urlencode()
         url = self.view_url("export") + (f"?{query}" if query else "")
-        return super().changelist_view(request, {"export_url": url, **(extra_context or {})})
+        context = {"title": "Trail", "export_url": url, **(extra_context or {})}
+        return super().changelist_view(request, context)
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """Download the entries that the list shows with these filters."""
@@ -98,9 +113,40 @@ class TrailAdmin(ReadOnly, PageAdmin):
         entries.record(entries.actor_of(request), entries.Action.EXPORTED, "export", note="Trail.")
         return csv_response("trail", HEADER, _cells(rows.select_related("product")))
 
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: Any = None,
+    ) -> HttpResponse:
+        # Nobody changes an entry.
+        context = {"has_history": False, **(extra_context or {})}
+        return super().change_view(request, object_id, form_url, context)
+
+    @admin.display(description="time", ordering="at")
+    def ago(self, entry: TrailEntry) -> str:
+        return format_ago(entry.at, timezone.now())
+
+    @admin.display(description="time")
+    def time(self, entry: TrailEntry) -> str:
+        return format_exact(entry.at)
+
+    @admin.display(description="id")
+    def row_id(self, entry: TrailEntry) -> str:
+        return entry.object_id or NOTHING
+
+    @admin.display(description="name", ordering="object_name")
+    def name(self, entry: TrailEntry) -> str:
+        return entry.object_name or NOTHING
+
+    @admin.display(description="changes")
+    def changed(self, entry: TrailEntry) -> str:
+        return "\n".join(describe_changes(entry)) or NOTHING
+
     @admin.display(description="changes")
     def what(self, entry: TrailEntry) -> str:
-        return "; ".join(part for part in [entry.note, *describe_changes(entry)] if part)
+        return "; ".join(part for part in [entry.note, *describe_changes(entry)] if part) or NOTHING
 
 
 def _cells(rows: QuerySet[TrailEntry]) -> Iterator[Sequence[Any]]:

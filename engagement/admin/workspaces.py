@@ -1,7 +1,7 @@
 """Workspaces: their audience, lookback, and event weights."""
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
@@ -85,6 +85,9 @@ class WorkspaceForm(RuleForm):
     class Meta:
         model = Workspace
         fields = ["product", "name", "lookback_days", "default_weight"]
+        help_texts: ClassVar[dict[str, str]] = {
+            "lookback_days": "Number of days that count, including today."
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -127,6 +130,7 @@ def format_benchmark(benchmark: float | None) -> str:
 
 @admin.register(Workspace)
 class WorkspaceAdmin(PageAdmin):
+    empty_text = "There are no workspaces yet. One says how users and accounts are scored."
     form = WorkspaceForm
     list_display = ["name", "product", "lookback_days", "default_weight", "progress"]
     list_filter = [("product", ProductFilter), "lookback_days"]

@@ -11,13 +11,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, LiteralString, TypeVar
+from typing import Any, LiteralString
 
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections
-from django.db.models import Model, QuerySet
-
-Row = TypeVar("Row", bound=Model)
 
 # Seconds after which a process looks again whether an operator has distributed the tables.
 RECHECK_SECONDS = 10.0
@@ -82,8 +79,3 @@ def node(product_id: int | None = None) -> int | None:
     if not is_distributed():
         return None
     return _product.get() if product_id is None else product_id
-
-
-def of_product(rows: QuerySet[Row], product_id: int) -> QuerySet[Row]:
-    """The rows, which are all of the product, named so that one node finds them."""
-    return rows.filter(product_id=product_id) if is_distributed() else rows

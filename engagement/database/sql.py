@@ -19,11 +19,9 @@ from engagement.database import distribution, routing
 
 Row = tuple[Any, ...]
 
-# The product and the score set of a statement, hidden from the planner of one server. For a value
-# that its statistics do not know yet, the planner expects a single row, uses any index that begins
-# with it, and reads all of a new product for each subject. On a cluster, the product is a plain
-# value (``engagement.database.distribution``).
-PRODUCT: LiteralString = "COALESCE(%(node)s::bigint, (SELECT %(product)s::bigint))"
+# The score set of a statement, hidden from the planner. For a new one, which its statistics do not
+# know yet, the planner expects a single row and uses any index that begins with it.
+# (``engagement.database.product_statistics`` has it know the product.)
 SCORE_SET: LiteralString = "(SELECT %(score_set)s::bigint)"
 
 

@@ -33,21 +33,20 @@ _GROWN: LiteralString = """
     ORDER BY c.relname
 """
 
-# Nodes plan with their own statistics, and count their own changes. The tables there have the
-# names of the distributed ones, and a number.
-_ANALYZE_ON_NODES: LiteralString = """
+# Nodes plan with their own statistics, and count their own changes. The parts of a table there have
+# its name and a number.
+_ANALYZE_PARTS: LiteralString = """
     DO $$
-    DECLARE grown regclass;
+    DECLARE part regclass;
     BEGIN
-        FOR grown IN
-            SELECT c.oid FROM pg_class c
-            WHERE c.relkind = 'r' AND c.relname ~ '^({tables})_[0-9]+$'
-              AND pg_stat_get_mod_since_analyze(c.oid)
-                  > GREATEST({rows}, {share} * GREATEST(c.reltuples, 0))
-        LOOP
-            EXECUTE format('ANALYZE (SKIP_LOCKED) %s', grown);
+        FOR part IN SELECT c.oid FROM pg_class c WHERE c.relkind = 'r' AND {condition} LOOP
+            EXECUTE format('ANALYZE (SKIP_LOCKED) %s', part);
         END LOOP;
     END $$
+"""
+_GROWN_PARTS: LiteralString = """
+    c.relname ~ '^({tables})_[0-9]+$' AND pg_stat_get_mod_since_analyze(c.oid)
+        > GREATEST({rows}, {share} * GREATEST(c.reltuples, 0))
 """
 # Seconds from one look at the nodes to the next.
 NODES_INTERVAL = 10.0
@@ -71,9 +70,20 @@ def _analyze_on_nodes() -> None:
     if time.monotonic() - _looked_at_nodes < NODES_INTERVAL:
         return
     _looked_at_nodes = time.monotonic()
-    command = _ANALYZE_ON_NODES.format(
-        tables="|".join(_TABLES), rows=MIN_CHANGED_ROWS, share=MIN_CHANGED_SHARE
+    _analyze_where(
+        _GROWN_PARTS.format(
+            tables="|".join(_TABLES), rows=MIN_CHANGED_ROWS, share=MIN_CHANGED_SHARE
+        )
     )
+
+
+def analyze_parts(parts: list[str]) -> None:
+    """Analyze these parts of distributed tables, each on the node that has it."""
+    _analyze_where(f"c.relname IN ({', '.join(map(repr, parts))})")
+
+
+def _analyze_where(condition: str) -> None:
+    command = _ANALYZE_PARTS.format(condition=condition)
     sql.fetch("SELECT run_command_on_workers(%(command)s)", {"command": command})
 
 

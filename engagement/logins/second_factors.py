@@ -22,8 +22,6 @@ from engagement.models import ProductMember, RecoveryCode, SecondFactor
 
 ISSUER = "Engagement Data Service"
 STEP_SECONDS = 30
-# The time steps around the present one whose codes count: clocks differ, and typing takes time.
-STEPS = (-1, 0, 1)
 RECOVERY_CODES = 10
 # Without letters that look alike.
 RECOVERY_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
@@ -76,13 +74,17 @@ def app_picture(uri: str) -> str:
 
 
 def matching_step(secret: str, code: str, now: datetime) -> int | None:
-    """The time step whose code this is. Spaces do not matter."""
+    """The time step whose code this is. Spaces do not matter.
+
+    The codes of nearby steps count, too: clocks differ, and typing takes time.
+    """
     if not secret:
         # Discarded with a lost encryption key. Everybody could compute its codes.
         return None
     digits = "".join(code.split())
-    present = int(now.timestamp()) // STEP_SECONDS
-    for step in (present + offset for offset in STEPS):
+    tolerance = settings.CODE_TOLERANCE_SECONDS
+    first, last = (int(now.timestamp() + off) // STEP_SECONDS for off in (-tolerance, tolerance))
+    for step in range(first, last + 1):
         expected = pyotp.TOTP(secret).generate_otp(step)
         if secrets.compare_digest(expected.encode(), digits.encode()):
             return step

@@ -110,6 +110,15 @@ def log_token_rejected(
         _write(logging.WARNING, "token_refused", text, request, **details, left_out=skipped)
 
 
+def log_page_refused(request: HttpRequest, login: str) -> None:
+    """Log that a login may not open a page, or submit its form, once a minute for each login."""
+    skipped = _refused_pages.register_line(login)
+    if skipped is not None:
+        details = {"login": login, "page": request.path, "left_out": skipped}
+        _write(logging.WARNING, "page_refused", "Refused page", request, **details)
+
+
+_refused_pages = LogRateLimiter()
 _throttled = LogRateLimiter()
 _rejected = LogRateLimiter()
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
+from django.conf import settings
 from django.contrib.auth.models import User as AdminUser
 from django.contrib.auth.signals import user_logged_in
 from django.http import HttpRequest
@@ -16,7 +17,7 @@ from engagement.models import LoginPreferences
 
 SESSION_KEY = "time_zone"
 # A script of the admin's pages sets it.
-COOKIE = "eds-zone"
+COOKIE = "__Host-eds-zone" if settings.HTTPS else "eds-zone"
 # Names that people choose: "Etc/GMT-3" is east of Greenwich, and the rest are old aliases.
 _REGIONS = (
     *("Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia"),

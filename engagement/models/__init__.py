@@ -2,7 +2,7 @@
 distributed by product."""
 
 from engagement.models.activity import DailyCount, Event, EventName
-from engagement.models.changes import ChangeStamp, SubjectChange
+from engagement.models.changes import ChangeStamp, SubjectChange, TurnedDay
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
@@ -41,6 +41,7 @@ from engagement.models.subjects import (
     ReattributionRequest,
     User,
 )
+from engagement.models.traces import SubjectTrace
 from engagement.models.trail import TrailEntry
 
 __all__ = [
@@ -84,8 +85,10 @@ __all__ = [
     "Segment",
     "StoredOrder",
     "SubjectChange",
+    "SubjectTrace",
     "TrailEntry",
     "TraitName",
+    "TurnedDay",
     "User",
     "UserEngagement",
     "Workspace",

@@ -36,3 +36,20 @@ class SubjectChange(models.Model):
 
     def __str__(self) -> str:
         return f"{self.Kind(self.kind).label} {self.subject_id} at {self.stamp}"
+
+
+class TurnedDay(models.Model):
+    """The UTC day of a current score set turned from ``before`` to ``day``.
+
+    Which subjects changed segments by that alone is still to be stamped, from those after
+    ``stamped_until`` on. Deleted when that is done.
+    """
+
+    score_set = models.ForeignKey("engagement.ScoreSet", on_delete=models.CASCADE)
+    kind = models.SmallIntegerField(choices=SubjectChange.Kind.choices)
+    before = models.DateField()
+    day = models.DateField()
+    stamped_until = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.day} of score set {self.score_set_id}"

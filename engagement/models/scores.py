@@ -279,9 +279,16 @@ class RescoreRequest(models.Model):
     """An entry of the rescore queue: the scores of a user or an account must be computed again.
 
     With a ``day`` and neither of them, it says that counts of the product changed on that day or
-    later. Recording only appends entries and never waits for one. Rescoring deletes the entries
-    that it has read. Several entries for one subject are normal.
+    later. ``account_change`` says what of the account its users' records may show. Recording only
+    appends entries and never waits for one. Rescoring deletes the entries that it has read. Several
+    entries for one subject are normal.
     """
+
+    class AccountChange(models.IntegerChoices):
+        """The greater one includes the other."""
+
+        TRAITS = 1
+        NAME = 2
 
     id = models.BigAutoField(primary_key=True)
     # Rescoring goes through the products that have entries.
@@ -289,6 +296,7 @@ class RescoreRequest(models.Model):
     user_id = models.BigIntegerField(null=True)
     account_id = models.BigIntegerField(null=True)
     day = models.DateField(null=True)
+    account_change = models.SmallIntegerField(choices=AccountChange.choices, null=True)
 
     class Meta:
         db_table = "engagement_stalemark"

@@ -67,4 +67,6 @@ class TrailEntry(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_action_display()} {self.kind} {self.object_name}".strip()
+        # Of a sign-in, the action says all.
+        kind = "" if self.kind == "sign-in" else self.kind
+        return " ".join(filter(None, (self.get_action_display(), kind, self.object_name)))

@@ -7,7 +7,7 @@ accounts, memberships, and counts.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from engagement.database import distribution
+from engagement.database import distribution, product_statistics
 from engagement.limits import trait_names
 from engagement.limits.new_names import Excess, split_excess
 from engagement.messages import ReceivedMessage
@@ -57,13 +57,14 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     excess: list[tuple[ReceivedMessage, Excess]] = []
     new_traits: dict[int, list[str]] = {}
     for product_id, own in _by_product(recordable):
+        product_statistics.refresh(product_id)
         with distribution.on_node_of(product_id):
             result = _record(own)
         dropped_traits |= result.dropped_traits
         rejected += result.rejected_aliases
         excess += result.excess
         new_traits |= result.new_traits
-    return RecordResult(suppressed, dropped_traits, rejected, tuple(excess), new_traits)
+    return RecordResult(suppressed, dropped_traits, tuple(rejected), tuple(excess), new_traits)
 
 
 def _by_product(

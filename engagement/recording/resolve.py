@@ -113,12 +113,16 @@ _FIND_ACCOUNTS = _FIND.format(table="engagement_account", key="external_id")
 _CREATE_ACCOUNTS: LiteralString = """
     INSERT INTO engagement_account (product_id, external_id, traits, trait_stamps, created_at,
                                     is_identified, first_seen_at, last_seen_at)
-    SELECT product_id, external_id, COALESCE(traits, '{}')::jsonb, COALESCE(stamps, '{}')::jsonb,
-           created_at, identified, first_at, last_at
-    FROM unnest(%(products)b::bigint[], %(keys)b::text[], %(identified)b::boolean[],
+    SELECT product_id, external_id, COALESCE(traits, '{}')::jsonb,
+           COALESCE(s.shared[k.place], stamps::jsonb, '{}'), created_at, identified, first_at,
+           last_at
+    FROM (SELECT %(shared)b::text[]::jsonb[] AS shared OFFSET 0) AS s,
+         unnest(%(products)b::bigint[], %(keys)b::text[], %(identified)b::boolean[],
                 %(first)b::timestamptz[], %(last)b::timestamptz[],
-                %(traits)b::text[], %(stamps)b::text[], %(created)b::timestamptz[])
-         AS k(product_id, external_id, identified, first_at, last_at, traits, stamps, created_at)
+                %(traits)b::text[], %(stamps)b::text[], %(created)b::timestamptz[],
+                %(places)b::integer[])
+         AS k(product_id, external_id, identified, first_at, last_at, traits, stamps, created_at,
+              place)
     ON CONFLICT (product_id, external_id) DO NOTHING
     RETURNING product_id, external_id, id
 """
@@ -160,7 +164,7 @@ def _create_accounts(
                 "first",
                 "last",
             ),
-            **stored_traits.arrays([stored_traits.merge_new(row) for row in rows]),
+            **stored_traits.arrays_for_new([stored_traits.merge_new(row) for row in rows]),
         },
     )
 

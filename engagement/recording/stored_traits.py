@@ -14,6 +14,8 @@ CHUNK_BYTES = 32 * 1024 * 1024
 DECOMPRESSION_FACTOR = 20
 # Compressed traits above this size were written before there were limits, and exceed them.
 OVERSIZED_BYTES = 1024 * 1024
+# Each row looks for its own from the first one on.
+MAX_SHARED = 50
 
 Item = TypeVar("Item")
 
@@ -69,13 +71,31 @@ def merge(
 
 def merge_new(update: SubjectUpdate) -> MergedTraits | None:
     """The traits of a subject that is being created; None where it has none."""
-    return _merge("{}", "{}", update) if update.patches else None
+    if not update.patches:
+        return None
+    merged, update.dropped_traits = trait_limits.merge_new(update.patches)
+    return merged
 
 
 def arrays(merged: Sequence[MergedTraits | None]) -> dict[str, list[Any]]:
     """The merged traits as arrays for a statement, with NULL where nothing changes."""
     unchanged = (None, None, None)
-    return sql.arrays((row or unchanged for row in merged), "traits", "stamps", "created")
+    rows = (row[:3] if row else unchanged for row in merged)
+    return sql.arrays(rows, "traits", "stamps", "created")
+
+
+def arrays_for_new(merged: Sequence[MergedTraits | None]) -> dict[str, list[Any]]:
+    """As ``arrays``. Stamps that several subjects share are in ``shared`` once, if these are few,
+    and their place there, from 1 on, is in ``places``: parsing them is most of what they cost."""
+    columns = arrays(merged)
+    places: dict[str, int] = {}
+    for text in columns["stamps"]:
+        if text is not None:
+            places.setdefault(text, len(places) + 1)
+    if len(places) > min(MAX_SHARED, len(merged) // 2):
+        return {**columns, "shared": [], "places": [None] * len(merged)}
+    numbers = [places.get(text) for text in columns["stamps"]]
+    return {**columns, "stamps": [None] * len(merged), "shared": list(places), "places": numbers}
 
 
 def _merge_oversized(table: LiteralString, id: int, update: SubjectUpdate) -> MergedTraits | None:

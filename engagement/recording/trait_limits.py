@@ -4,7 +4,8 @@ A message has a bounded number of traits, but messages may add more forever, and
 subject rewrites all of its traits. So a subject gets a new trait only if there is room for it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,11 +35,15 @@ _LICENSE_TRAITS = frozenset(MARKETPLACE_TRAITS)
 
 
 class MergedTraits(NamedTuple):
-    """A subject's merged traits and stamps, as JSON, and when its traits say it was created."""
+    """A subject's merged traits and stamps, as JSON, and when its traits say it was created.
+
+    ``has_new_values`` is False if only stamps changed."""
 
     traits: str
     stamps: str
     created_at: Any
+    has_new_values: bool
+    has_new_name: bool
 
 
 class MergeResult(NamedTuple):
@@ -56,6 +61,7 @@ def merge_patches(traits: str, stamps: str, patches: Sequence[TraitPatch]) -> Me
     its message is merged.
     """
     values, value_stamps = msgspec.json.decode(traits), msgspec.json.decode(stamps)
+    before = dict(values)
     changes = [merge_traits(values, value_stamps, patch, stamp) for patch, stamp in patches]
     dropped: dict[int, list[str]] = {}
     encoded = msgspec.json.encode(values)
@@ -67,8 +73,43 @@ def merge_patches(traits: str, stamps: str, patches: Sequence[TraitPatch]) -> Me
         return MergeResult(None, dropped)
     _drop_old_stamps(values, value_stamps)
     encoded_stamps = msgspec.json.encode(value_stamps).decode()
-    merged = MergedTraits(encoded.decode(), encoded_stamps, parse_created_at(values))
+    merged = MergedTraits(
+        encoded.decode(),
+        encoded_stamps,
+        parse_created_at(values),
+        has_new_values=values != before,
+        has_new_name=values.get("name") != before.get("name"),
+    )
     return MergeResult(merged, dropped)
+
+
+def merge_new(patches: Sequence[TraitPatch]) -> MergeResult:
+    """As ``merge_patches`` for a subject without traits, of which there is nearly always one."""
+    if len(patches) == 1:
+        ((patch, stamp),) = patches
+        incoming = canonical_traits(patch)
+        values = {name: value for name, value in incoming.items() if value is not None}
+        encoded = msgspec.json.encode(values)
+        if incoming and len(incoming) <= MAX_TRAITS and len(encoded) <= MAX_BYTES:
+            stamps = _encode_stamps(incoming, stamp)
+            created_at = parse_created_at(values)
+            has_name = values.get("name") is not None
+            merged = MergedTraits(encoded.decode(), stamps, created_at, bool(values), has_name)
+            return MergeResult(merged, {})
+    return merge_patches("{}", "{}", patches)
+
+
+def _encode_stamps(names: Iterable[str], stamp: Stamp) -> str:
+    """The JSON of this stamp for each of the names."""
+    if read_stamp(stamp).source is Source.MARKETPLACE:
+        return _encode_shared_stamps(tuple(names), stamp)
+    return msgspec.json.encode(dict.fromkeys(names, stamp)).decode()
+
+
+# Many licenses that arrive together have the same fields. Their stamps are one string.
+@lru_cache(maxsize=64)
+def _encode_shared_stamps(names: tuple[str, ...], stamp: Stamp) -> str:
+    return msgspec.json.encode(dict.fromkeys(names, stamp)).decode()
 
 
 def drop_new_traits(patches: Sequence[TraitPatch]) -> dict[int, list[str]]:

@@ -5,7 +5,7 @@ accounts.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import LiteralString
 
@@ -15,7 +15,7 @@ from engagement.recording.attribution import MembershipRecord
 from engagement.recording.batch import Batch, ExternalKey, SubjectUpdate
 from engagement.recording.resolve import BatchRows, UserState
 from engagement.scores import rescore_queue
-from engagement.scores.rescore_queue import ChangedCount, RescoreItem
+from engagement.scores.rescore_queue import AccountChange, ChangedCount, RescoreItem
 
 
 def write(batch: Batch, rows: BatchRows) -> None:
@@ -28,14 +28,16 @@ def write(batch: Batch, rows: BatchRows) -> None:
     entered_accounts = batch.entered_accounts + attribution.all_accounts_of(
         user for user in introduced_users if not user.is_new
     )
-    identified_accounts = _write_accounts(batch, rows, {id for _, id in entered_accounts})
+    identified_accounts, account_changes = _write_accounts(
+        batch, rows, {id for _, id in entered_accounts}
+    )
     rescore_queue.enqueue(
         _changed_counts(introduced_users, moved_counts | new_counts)
         | {
             rescore_queue.rescore_account(*account)
             for account in (*entered_accounts, *identified_accounts, *rows.complete_accounts)
         }
-        | _changed_details(batch, rows)
+        | _changed_details(batch, rows, account_changes)
         | _changed_days(days, introduced_users)
         | _changed_members(previous_accounts, rows.users)
     )
@@ -170,11 +172,14 @@ _WRITE_ACCOUNTS: LiteralString = f"""
 """
 
 
-def _write_accounts(batch: Batch, rows: BatchRows, entered: set[int]) -> list[tuple[int, int]]:
+def _write_accounts(
+    batch: Batch, rows: BatchRows, entered: set[int]
+) -> tuple[list[tuple[int, int]], dict[int, AccountChange]]:
     """Write the accounts of the batch that are not complete yet, and identify those in *entered*.
 
     *entered* are accounts that newly identified users were in. The batch need not name them.
-    Returns (product id, account id) of the accounts that were not identified before.
+    Returns (product id, account id) of the accounts that were not identified before, and what
+    changed of the others, by account id.
     """
     complete = {account_id for _, account_id in rows.complete_accounts}
     updates = {
@@ -183,23 +188,26 @@ def _write_accounts(batch: Batch, rows: BatchRows, entered: set[int]) -> list[tu
         if (account_id := rows.account_ids[key]) not in complete
     }
     if not updates and not entered:
-        return []
+        return [], {}
     locked = sql.fetch(_LOCK_ACCOUNTS, {"ids": [*updates, *entered]})
     if entered:
         sql.execute(_IDENTIFY_ACCOUNTS, {"ids": list(entered)})
     sized = [((id, product), size) for id, product, _, size in locked if id in updates]
+    changes: dict[int, AccountChange] = {}
     for chunk in stored_traits.chunks(sized):
-        _update_accounts(chunk, {id: updates[id] for id, _ in chunk})
-    return [
+        changes |= _update_accounts(chunk, {id: updates[id] for id, _ in chunk})
+    identified = [
         (product, id)
         for id, product, was_identified, _ in locked
         if not was_identified and (id in entered or updates[id].is_identified)
     ]
+    return identified, changes
 
 
 def _update_accounts(
     accounts: Sequence[tuple[int, int]], updates: dict[int, SubjectUpdate]
-) -> None:
+) -> dict[int, AccountChange]:
+    """Write the accounts' rows; return what changed that records of their users may show."""
     merged = stored_traits.merge("engagement_account", updates)
     rows = []
     for id, product in accounts:
@@ -212,6 +220,11 @@ def _update_accounts(
             **stored_traits.arrays([merged.get(id) for id, _ in accounts]),
         },
     )
+    return {
+        id: AccountChange.NAME if row.has_new_name else AccountChange.TRAITS
+        for id, row in merged.items()
+        if row and row.has_new_values
+    }
 
 
 # --- What must be rescored ------------------------------------------------------------------
@@ -229,14 +242,17 @@ def _changed_counts(
     return users | rescore_queue.rescore_changed_counts(counts)
 
 
-def _changed_details(batch: Batch, rows: BatchRows) -> set[RescoreItem]:
+def _changed_details(
+    batch: Batch, rows: BatchRows, account_changes: Mapping[int, AccountChange]
+) -> set[RescoreItem]:
     """The subjects with new traits or memberships: a workspace's audience may depend on them."""
     users = {key for key, update in batch.users.items() if update.patches}
     users |= {membership.user for membership in batch.memberships}
     return {rescore_queue.rescore_user(key[0], rows.users[key].id) for key in users} | {
-        rescore_queue.rescore_account(key[0], rows.account_ids[key])
+        rescore_queue.rescore_account(key[0], id, account_changes.get(id))
         for key, update in batch.accounts.items()
         if update.patches
+        for id in (rows.account_ids[key],)
     }
 
 

@@ -6,11 +6,20 @@ from typing import LiteralString
 from django.conf import settings
 from django.db import transaction
 
-from engagement.database import sql
+from engagement import traces
+from engagement.database import clocks, sql
 from engagement.database.partitions import maintain_partitions
 from engagement.limits import limits
 from engagement.logins import invites, sessions, throttle
-from engagement.models import DailyJob, ForgottenSubject
+from engagement.models import (
+    CachedCounts,
+    DailyJob,
+    ForgottenSubject,
+    LoginAttempts,
+    ProductUsage,
+    ScoreSet,
+    StoredOrder,
+)
 from engagement.trail import entries
 
 # A membership that arrives at most this late is sorted in exactly.
@@ -22,13 +31,25 @@ FORGOTTEN_RETENTION = timedelta(days=30)
 USERS_PER_STATEMENT = 20_000
 
 
+def register_times() -> None:
+    for model, columns in (
+        (ScoreSet, ("benchmarks_at", "past_benchmarks_at")),
+        (CachedCounts, ("counted_at",)),
+        (StoredOrder, ("computed_at", "used_at")),
+        (ProductUsage, ("counted_at",)),
+        (LoginAttempts, ("failed_at", "succeeded_at")),
+    ):
+        clocks.register(model, **dict.fromkeys(columns, clocks.NOW))
+
+
 def maintain(now: datetime) -> None:
-    """Maintain the partitions, delete old requests to forget, login attempts, and sessions and,
-    once a day, thin the memberships.
+    """Reset times in the future, maintain the partitions, delete old requests to forget, login
+    attempts, and sessions and, once a day, thin the memberships.
 
     Safe to repeat.
     """
     today = now.astimezone(UTC).date()
+    clocks.reset_future_times(now)
     maintain_partitions(today, settings.EVENT_RETENTION_DAYS)
     erased = ForgottenSubject.objects.filter(is_suppressed=False, row_id=None)
     erased.filter(forgotten_at__lt=now - FORGOTTEN_RETENTION).delete()
@@ -37,6 +58,7 @@ def maintain(now: datetime) -> None:
     limits.count_usage(now)
     sessions.delete_expired(now)
     invites.delete_expired(now)
+    traces.delete_expired(now)
     if _claim_today("thin links", today):
         thin_memberships(now)
 

@@ -1,4 +1,7 @@
-"""The start of a new UTC day: windows move, so subjects active at their ends are enqueued."""
+"""The start of a new UTC day: windows move, so subjects active at their ends are enqueued.
+
+They move back, too, after a clock that was ahead.
+"""
 
 from datetime import date, timedelta
 from typing import LiteralString
@@ -7,7 +10,8 @@ from django.db import transaction
 from django.db.models import Q
 
 from engagement.database import locks, sql
-from engagement.models import ScoreSet
+from engagement.models import DailyBenchmark, ScoreSet
+from engagement.rescoring import stamping
 from engagement.scores import audiences, event_names, past_benchmarks, rescore_queue
 from engagement.scores.raw import USERS_SEEN_WITHIN_DAYS
 
@@ -34,13 +38,16 @@ _ENQUEUE_ACCOUNTS_SEEN: LiteralString = """
 """
 
 
-def roll_over(today: date) -> None:
+def roll_over(today: date, latest: date | None = None) -> None:
     """Enqueue the subjects with activity on a day that leaves or enters a window of a set.
+
+    Those of sets of a day after *latest*, by default *today*, go back.
 
     The benchmarks of the days that ended are invalidated: days without scoring have none, and those
     of the last day are as old as the last scoring before midnight.
     """
-    is_due = Q(scored_day__lt=today) & ~Q(state=ScoreSet.State.RETIRED)
+    is_other_day = Q(scored_day__lt=today) | Q(scored_day__gt=latest or today)
+    is_due = is_other_day & ~Q(state=ScoreSet.State.RETIRED)
     products = dict(ScoreSet.objects.filter(is_due).values_list("pk", "product_id"))
     for pk in products:
         with transaction.atomic(durable=True):
@@ -54,10 +61,12 @@ def roll_over(today: date) -> None:
 
 def _roll_over_set(score_set: ScoreSet, today: date) -> None:
     assert score_set.scored_day is not None
-    _enqueue_subjects(score_set, score_set.scored_day, today)
-    rescore_queue.enqueue(
-        [rescore_queue.rescore_days_since(score_set.product_id, score_set.scored_day)]
-    )
+    earlier, later = sorted((score_set.scored_day, today))
+    _enqueue_subjects(score_set, earlier, later)
+    audiences.enqueue_changed_members(score_set, today)
+    rescore_queue.enqueue([rescore_queue.rescore_days_since(score_set.product_id, earlier)])
+    DailyBenchmark.objects.filter(score_set=score_set, day__gt=today).delete()
+    stamping.note_turned_day(score_set, score_set.scored_day, today)
     score_set.scored_day = today
     score_set.benchmarks_stale = True
     score_set.save(update_fields=["scored_day", "benchmarks_stale"])
@@ -74,7 +83,8 @@ def _enqueue_subjects(score_set: ScoreSet, before: date, today: date) -> None:
     """Enqueue the subjects with counts on the days that a window leaves or enters.
 
     From *before* to *today* each window leaves the days at its old start and enters those after
-    its old end. The windows of yesterday and of the last period end where others start.
+    its old end; on the way back it is the other way round. The windows of yesterday and of the last
+    period end where others start.
     """
     lookback, day = timedelta(days=score_set.lookback_days), timedelta(days=1)
     sql.execute(
@@ -97,4 +107,3 @@ def _enqueue_subjects(score_set: ScoreSet, before: date, today: date) -> None:
             "unseen_until": today - USERS_SEEN_WITHIN_DAYS * day,
         },
     )
-    audiences.enqueue_changed_members(score_set, today)

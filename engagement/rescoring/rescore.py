@@ -1,18 +1,19 @@
 """Keeps scores up to date: works through the rescore queue, and builds requested score sets."""
 
+import time
 from collections.abc import Callable, Set
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import LiteralString
 
 from django.db import transaction
 
-from engagement import changes
-from engagement.database import distribution, locks, pace, sql, statistics
+from engagement import changes, traces
+from engagement.database import distribution, locks, pace, product_statistics, sql, statistics
 from engagement.models import ScoreSet
 from engagement.orders import stored as orders
-from engagement.rescoring import day_rollover, sets
+from engagement.rescoring import day_rollover, sets, stamping
 from engagement.scores import (
     audiences,
     benchmarks,
@@ -28,6 +29,9 @@ from engagement.segments import counts
 # products wait for their turn.
 REQUESTS_PER_TRANSACTION, REQUESTS_PER_TURN = 100_000, 20_000
 
+# Machines whose clocks differ by less do not take each other's new day back.
+CLOCK_TOLERANCE = timedelta(hours=1)
+
 # The product that had the last turn.
 _last_product = 0
 
@@ -39,12 +43,13 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     wait for the next call, so that a subject with many requests is scored once. Only one worker at
     a time scores a product; the others skip it.
     """
-    today = now.astimezone(UTC).date()
+    today, clock = now.astimezone(UTC).date(), _clock_from(now)
     sets.request_missing_score_sets()
-    day_rollover.roll_over(today)
+    day_rollover.roll_over(today, (now + CLOCK_TOLERANCE).astimezone(UTC).date())
     statistics.analyze_grown_tables()
-    scored = _work_in_turns(today, out_of_time)
+    scored = _work_in_turns(clock, today, out_of_time)
     sets.build_requested(now, today, out_of_time)
+    stamping.stamp_turned_days(out_of_time)
     past_benchmarks.refresh_due(now, out_of_time)
     benchmarks.refresh_due(now)
     counts.refresh_due(now)
@@ -54,7 +59,14 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     return scored
 
 
-def _work_in_turns(today: date, out_of_time: Callable[[], bool]) -> int:
+def _clock_from(now: datetime) -> Callable[[], datetime]:
+    began = time.monotonic()
+    return lambda: now + timedelta(seconds=time.monotonic() - began)
+
+
+def _work_in_turns(
+    clock: Callable[[], datetime], today: date, out_of_time: Callable[[], bool]
+) -> int:
     """Work through the queue in turns of one product each; return the number of subjects scored.
 
     Starts after the product that had the last turn of the previous call. A product with many
@@ -70,7 +82,10 @@ def _work_in_turns(today: date, out_of_time: Callable[[], bool]) -> int:
         for product_id in waiting:
             if out_of_time():
                 return scored
-            count, has_more = _take_turn(product_id, today, limit, out_of_time)
+            product_statistics.refresh(product_id)
+            started = clock()
+            count, has_more, touched = _take_turn(product_id, today, limit, out_of_time)
+            traces.report_scored(product_id, touched.users, touched.accounts, started, clock())
             _last_product = product_id
             scored += count
             if has_more:
@@ -125,15 +140,17 @@ _TAKE: LiteralString = f"""
         WHERE {sql.on_node("m")} AND ctid = ANY(ARRAY(
             SELECT ctid FROM engagement_stalemark WHERE product_id = %(product)s
             LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
-        RETURNING user_id, account_id, day)
-    SELECT user_id, account_id, min(day), count(*) FROM taken GROUP BY user_id, account_id
+        RETURNING user_id, account_id, day, account_change)
+    SELECT user_id, account_id, min(day), max(account_change), count(*)
+    FROM taken GROUP BY user_id, account_id
 """
 
 
 def _take_turn(
     product_id: int, today: date, limit: int, out_of_time: Callable[[], bool]
-) -> tuple[int, bool]:
-    """Score the subjects of up to *limit* requests; return their number, and whether more remain.
+) -> tuple[int, bool, SubjectIds]:
+    """Score the subjects of up to *limit* requests; return their number, whether more remain, and
+    all that were scored with them.
 
     Skips a product that another worker scores. A request was committed with its cause, and is
     deleted in the transaction that scores its subject, so this transaction reads that cause.
@@ -141,7 +158,7 @@ def _take_turn(
     """
     with transaction.atomic(durable=True):
         if not locks.try_lock_scoring(product_id):
-            return 0, False
+            return 0, False, SubjectIds(set(), set())
         requests = sql.fetch(_TAKE, {"product": product_id, "limit": limit})
         subjects = SubjectIds(
             {user for user, *_ in requests if user is not None},
@@ -155,14 +172,16 @@ def _take_turn(
         event_names.set_done_by(product_id, scored.users)
         entries.index(product_id, "user", scored.users)
         entries.index(product_id, "account", scored.accounts)
+        changed = {account: change for _, account, _, change, _ in requests if change is not None}
+        touched.users.update(stamping.users_shown_otherwise(product_id, changed))
         changes.stamp(product_id, {"user": touched.users, "account": touched.accounts})
         rescore_queue.enqueue(remaining.rescore_items(product_id))
         if requests:
             counts.invalidate_scored([score_set.pk for score_set in live_sets])
-        if changed_days := [day for *_, day, _ in requests if day is not None]:
+        if changed_days := [day for _, _, day, *_ in requests if day is not None]:
             _invalidate_past(live_sets, min(changed_days), has_more or bool(remaining))
     _raise_last_seen(product_id, sorted(scored.users))
-    return len(scored), has_more
+    return len(scored), has_more, touched
 
 
 def _score(
@@ -252,23 +271,22 @@ def _already_built(score_set: ScoreSet, phase: ScoreSet.Phase, ids: set[int]) ->
 
 
 # Sorted, against deadlocks, and in short transactions: recording updates users meanwhile.
-_RAISE_LAST_SEEN: LiteralString = f"""
+_RAISE_LAST_SEEN: LiteralString = """
     WITH latest AS (
         SELECT u.id, c.last_at
         FROM engagement_user u
         CROSS JOIN LATERAL (
             SELECT max(d.last_at) AS last_at FROM engagement_dailycount d
-            WHERE {sql.on_node("d")} AND d.product_id = u.product_id AND d.user_id = u.id
+            WHERE d.product_id = %(product)s AND d.user_id = u.id
               AND d.day = (
                 SELECT max(l.day) FROM engagement_dailycount l
-                WHERE l.product_id = u.product_id AND l.user_id = u.id
-                  AND {sql.on_node("l")})) c
+                WHERE l.product_id = %(product)s AND l.user_id = u.id)) c
         WHERE u.id = ANY(%(users)b::bigint[]) AND c.last_at > u.last_seen_at
-          AND {sql.on_node("u")}
+          AND u.product_id = %(product)s
         ORDER BY u.id
         FOR NO KEY UPDATE OF u)
     UPDATE engagement_user u SET last_seen_at = GREATEST(u.last_seen_at, latest.last_at)
-    FROM latest WHERE u.id = latest.id AND {sql.on_node("u")}
+    FROM latest WHERE u.id = latest.id AND u.product_id = %(product)s
 """
 
 

@@ -266,7 +266,7 @@ def describe_progress(workspace: Workspace) -> str:
     building = _building(workspace)
     if not building:
         day = workspace.scores and workspace.scores.scored_day
-        return f"Up to date through {date_format(day)}" if day else "Not computed yet"
+        return f"Up to date through {date_format(day, 'j M Y')}" if day else "Not computed yet"
     suffix = " Until it finishes, you see the old scores." if workspace.scores_id else ""
     return f"Recalculating ({_phase_progress(building[0])}).{suffix}"
 

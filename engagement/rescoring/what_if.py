@@ -151,9 +151,9 @@ def _largest_set(score_set: ScoreSet) -> ScoreSet:
     return current.filter(audience={}).select_related("cached_counts").first() or score_set
 
 
-_USERS_OF_ACCOUNTS: LiteralString = f"""
+_USERS_OF_ACCOUNTS: LiteralString = """
     SELECT DISTINCT user_id FROM engagement_dailycount
-    WHERE product_id = {sql.PRODUCT} AND account_id = ANY(%(accounts)b::bigint[])
+    WHERE product_id = %(product)s AND account_id = ANY(%(accounts)b::bigint[])
       AND day BETWEEN %(seen_from)s AND %(today)s
     LIMIT %(limit)s
 """

@@ -7,14 +7,13 @@ passes a function that handles those (``engagement.segments.metric_filters``).
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, LiteralString, TypeAlias
+from typing import Any, TypeAlias
 
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual, LessThan
 
-from engagement.database import distribution
 from engagement.metric_names import Scope
 from engagement.models import DailyCount, EventName, UserEngagement
 from engagement.rules import trait_filters
@@ -189,14 +188,14 @@ def event_filter(condition: EventCondition, event_name_id: int | None, context: 
 def subject_daily_counts(context: QueryContext) -> QuerySet[DailyCount]:
     """The daily counts that count for the subject of the outer query's row."""
     subject = {get_kind(context.scope).id_column: OuterRef(context.subject_id_column)}
-    counts = DailyCount.objects.filter(product_id=_hidden(context.product_id), **subject)
+    counts = DailyCount.objects.filter(product_id=context.product_id, **subject)
     if context.scope == "user":
         return counts
     if context.audience_set_id is None:
         return counts.filter(user__is_identified=True)
     members = UserEngagement.objects.filter(
-        product_id=_hidden(context.product_id),
-        score_set_id=_hidden(context.audience_set_id),
+        product_id=context.product_id,
+        score_set_id=_hidden_score_set(context.audience_set_id),
         user_id=OuterRef("user_id"),
     )
     return counts.filter(Exists(members))
@@ -208,8 +207,6 @@ def aggregate_subquery(counts: QuerySet[DailyCount], aggregate: Any) -> Subquery
     return Subquery(groups.values("aggregate"))
 
 
-def _hidden(id: int) -> RawSQL:
-    """An id that the planner of one server does not see, for the reason given at
-    ``sql.PRODUCT``."""
-    hidden: LiteralString = "%s::bigint" if distribution.is_distributed() else "(SELECT %s::bigint)"
-    return RawSQL(hidden, (id,))
+def _hidden_score_set(id: int) -> RawSQL:
+    """A score set that the planner does not see, for the reason given at ``sql.SCORE_SET``."""
+    return RawSQL("(SELECT %s::bigint)", (id,))

@@ -228,15 +228,23 @@ class Rule(msgspec.Struct, frozen=True):
     @property
     def uses_time(self) -> bool:
         """Whether a new day alone can change the members."""
-        return any(
-            isinstance(condition, _TimeCondition)
-            or (isinstance(condition, EventCondition) and condition.within_days is not None)
-            for condition in self.conditions
-        )
+        return any(map(_uses_time, self.conditions))
 
     @property
     def uses_account_traits(self) -> bool:
         return any(isinstance(condition, AccountTraitCondition) for condition in self.conditions)
+
+
+def _uses_time(condition: Condition) -> bool:
+    match condition:
+        case LastActiveCondition() | FirstSeenCondition() | CreatedCondition():
+            return True
+        case EventCondition():
+            return condition.within_days is not None
+        case MetricCondition():
+            return condition.metric == "tenure_days"
+    # Most insights compare with the day.
+    return isinstance(condition, InsightCondition)
 
 
 def parse_rule(stored: Mapping[str, Any], scope: Scope, *, for_audience: bool = False) -> Rule:

@@ -10,7 +10,7 @@ from typing import LiteralString
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from engagement.database import distribution, sql
+from engagement.database import sql
 from engagement.models import ScoreSet, User, UserEngagement
 from engagement.rules import filters, rules
 from engagement.scopes import USERS
@@ -25,8 +25,9 @@ def refresh_members(
     Returns the members among the users, and the users who entered or left. The caller creates the
     rows of users who entered.
     """
-    users = User.objects.filter(id__in=list(user_ids), is_identified=True)
-    candidates = distribution.of_product(users, score_set.product_id)
+    candidates = User.objects.filter(
+        product_id=score_set.product_id, id__in=list(user_ids), is_identified=True
+    )
     members = set(
         candidates.filter(_audience_filter(score_set, today)).values_list("id", flat=True)
     )
@@ -37,9 +38,9 @@ def refresh_members(
     return members, members_before ^ members
 
 
-_MEMBERS_OF_ACCOUNTS: LiteralString = f"""
+_MEMBERS_OF_ACCOUNTS: LiteralString = """
     SELECT id FROM engagement_user u
-    WHERE account_id = ANY(%(accounts)b::bigint[]) AND is_identified AND {sql.on_node("u")}
+    WHERE account_id = ANY(%(accounts)b::bigint[]) AND is_identified AND u.product_id = %(product)s
 """
 
 
@@ -55,12 +56,12 @@ def users_affected_by_accounts(score_set: ScoreSet, account_ids: Collection[int]
     }
 
 
-_ACCOUNTS_OF_USERS: LiteralString = f"""
+_ACCOUNTS_OF_USERS: LiteralString = """
     SELECT DISTINCT account_id FROM engagement_dailycount
-    WHERE product_id = {sql.PRODUCT} AND user_id = ANY(%(users)b::bigint[]) AND account_id <> 0
+    WHERE product_id = %(product)s AND user_id = ANY(%(users)b::bigint[]) AND account_id <> 0
     UNION
     SELECT account_id FROM engagement_user u
-    WHERE id = ANY(%(users)b::bigint[]) AND account_id IS NOT NULL AND {sql.on_node("u")}
+    WHERE id = ANY(%(users)b::bigint[]) AND account_id IS NOT NULL AND u.product_id = %(product)s
 """
 
 
@@ -72,9 +73,9 @@ def accounts_of_users(score_set: ScoreSet, user_ids: Collection[int]) -> set[int
     return {id for (id,) in rows}
 
 
-_FIRST_SEEN_DAY: LiteralString = f"""
+_FIRST_SEEN_DAY: LiteralString = """
     SELECT (min(first_seen_at) AT TIME ZONE 'UTC')::date FROM engagement_user u
-    WHERE id = ANY(%(users)b::bigint[]) AND {sql.on_node("u")}
+    WHERE id = ANY(%(users)b::bigint[]) AND u.product_id = %(product)s
 """
 
 

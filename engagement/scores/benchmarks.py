@@ -85,13 +85,12 @@ def compute_benchmarks(score_set: ScoreSet, now: datetime) -> None:
 _PERCENTILES: LiteralString = """
     SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY raw),
            percentile_disc(%(fractions)b::float8[]) WITHIN GROUP (ORDER BY raw)
-    FROM {table} WHERE score_set_id = %(score_set)s AND raw > 0 AND {on_node}
+    FROM {table} WHERE score_set_id = %(score_set)s AND raw > 0 AND product_id = %(product)s
 """
 
 
 def _of_kind(statement: LiteralString, kind: SubjectKind) -> LiteralString:
-    table = kind.engagement_table
-    return statement.format(table=table, on_node=sql.on_node(table))
+    return statement.format(table=kind.engagement_table)
 
 
 def _parameters(score_set: ScoreSet) -> dict[str, Any]:
@@ -113,7 +112,7 @@ _BENCHMARKS_OF_ROWS: LiteralString = """
                FILTER (WHERE raw_last_period > 0),
            percentile_disc(%(fractions)b::float8[]) WITHIN GROUP (ORDER BY raw)
                FILTER (WHERE raw > 0)
-    FROM {table} WHERE score_set_id = %(score_set)s AND {on_node}
+    FROM {table} WHERE score_set_id = %(score_set)s AND product_id = %(product)s
 """
 
 

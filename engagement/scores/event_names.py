@@ -20,17 +20,18 @@ _ANY_NOT_DONE: LiteralString = """
     SELECT EXISTS (SELECT FROM engagement_eventname
                    WHERE product_id = %(product)s AND done_by = 0)
 """
-_SET_DONE_BY: LiteralString = f"""
+_SET_DONE_BY: LiteralString = """
     UPDATE engagement_eventname n SET done_by = done.user_id
     FROM (
         SELECT d.event_name_id, min(d.user_id) AS user_id
         FROM engagement_dailycount d
         JOIN engagement_eventname o ON o.id = d.event_name_id AND o.done_by = 0
-            AND {sql.on_node("o")}
-        JOIN engagement_user u ON u.id = d.user_id AND u.is_identified AND {sql.on_node("u")}
-        WHERE d.product_id = {sql.PRODUCT} AND d.user_id = ANY(%(users)b::bigint[])
+            AND o.product_id = %(product)s
+        JOIN engagement_user u
+            ON u.id = d.user_id AND u.is_identified AND u.product_id = %(product)s
+        WHERE d.product_id = %(product)s AND d.user_id = ANY(%(users)b::bigint[])
         GROUP BY d.event_name_id) done
-    WHERE n.id = done.event_name_id AND {sql.on_node("n")}
+    WHERE n.id = done.event_name_id AND n.product_id = %(product)s
 """
 
 
@@ -43,25 +44,27 @@ def set_done_by(product_id: int, user_ids: Collection[int]) -> None:
         _invalidate_benchmarks(product_id)
 
 
-_OUTDATED_NAMES: LiteralString = f"""
+_OUTDATED_NAMES: LiteralString = """
     SELECT n.id FROM engagement_eventname n
     WHERE n.product_id = %(product)s AND (%(include_not_done)s OR n.done_by IS DISTINCT FROM 0)
       AND NOT EXISTS (
         SELECT FROM engagement_dailycount d
-        JOIN engagement_user u ON u.id = d.user_id AND u.is_identified AND {sql.on_node("u")}
+        JOIN engagement_user u
+            ON u.id = d.user_id AND u.is_identified AND u.product_id = %(product)s
         WHERE d.product_id = n.product_id AND d.user_id = n.done_by AND d.event_name_id = n.id)
 """
-_FIND_DONE_BY: LiteralString = f"""
+_FIND_DONE_BY: LiteralString = """
     WITH done AS MATERIALIZED (
         SELECT d.event_name_id, min(d.user_id) AS user_id
         FROM engagement_dailycount d
-        JOIN engagement_user u ON u.id = d.user_id AND u.is_identified AND {sql.on_node("u")}
-        WHERE d.product_id = {sql.PRODUCT} AND d.event_name_id = ANY(%(names)b::bigint[])
+        JOIN engagement_user u
+            ON u.id = d.user_id AND u.is_identified AND u.product_id = %(product)s
+        WHERE d.product_id = %(product)s AND d.event_name_id = ANY(%(names)b::bigint[])
         GROUP BY d.event_name_id)
     UPDATE engagement_eventname n SET done_by = COALESCE(done.user_id, 0)
     FROM engagement_eventname o LEFT JOIN done ON done.event_name_id = o.id
     WHERE n.id = o.id AND o.id = ANY(%(names)b::bigint[])
-      AND {sql.on_node("n")} AND {sql.on_node("o")}
+      AND n.product_id = %(product)s AND o.product_id = %(product)s
       AND n.done_by IS DISTINCT FROM COALESCE(done.user_id, 0)
 """
 

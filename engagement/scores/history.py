@@ -49,17 +49,17 @@ class UserPoints(NamedTuple):
 
 
 # The weights of the daily counts, and only those that count.
-WHERE_SCORED: LiteralString = f"""
+WHERE_SCORED: LiteralString = """
     LEFT JOIN engagement_scoredevent w
         ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
-    WHERE d.product_id = {sql.PRODUCT} AND COALESCE(w.weight, %(default_weight)s) > 0
+    WHERE d.product_id = %(product)s AND COALESCE(w.weight, %(default_weight)s) > 0
 """
 _BREAKDOWN: LiteralString = f"""
     SELECT n.name, COALESCE(w.weight, %(default_weight)s),
            COALESCE(sum(d.count) FILTER (WHERE d.day >= %(first_day)s), 0),
            COALESCE(sum(d.count) FILTER (WHERE d.day < %(first_day)s), 0)
     FROM engagement_dailycount d
-    JOIN engagement_eventname n ON n.id = d.event_name_id AND {sql.on_node("n")}
+    JOIN engagement_eventname n ON n.id = d.event_name_id AND n.product_id = %(product)s
     {{join_users}}
     {WHERE_SCORED} AND d.{{id_column}} = %(subject)s
       AND d.day BETWEEN %(last_period_from)s AND %(today)s

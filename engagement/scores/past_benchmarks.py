@@ -141,7 +141,8 @@ def _finish(score_set: ScoreSet, now: datetime, seconds: float) -> None:
 _BY_DAY: LiteralString = """
     WITH sample AS MATERIALIZED (
         SELECT {id_column} AS subject FROM {table}
-        WHERE score_set_id = %(score_set)s AND last_active_at >= %(grid_from)s AND {on_node}
+        WHERE product_id = %(product)s AND score_set_id = %(score_set)s
+          AND last_active_at >= %(grid_from)s
           AND (hashint8({id_column}) & 2147483647) %% %(one_in)s = 0),
     grid AS MATERIALIZED (
         SELECT day::date AS day FROM generate_series(
@@ -156,7 +157,7 @@ _BY_DAY: LiteralString = """
             FROM engagement_dailycount d {join_users}
             LEFT JOIN engagement_scoredevent w
                 ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
-            WHERE d.product_id = {product} AND d.{id_column} = sample.subject
+            WHERE d.product_id = %(product)s AND d.{id_column} = sample.subject
               AND d.day BETWEEN %(grid_from)s AND %(past_until)s
             GROUP BY d.day) counts USING (day)) windows
     WHERE day >= %(past_from)s AND raw > 0 GROUP BY day
@@ -164,11 +165,12 @@ _BY_DAY: LiteralString = """
 # Engagement rows have the raw scores of two past days, so these need neither counts nor a sample.
 _OF_COMPARISON: LiteralString = """
     SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY {raw})
-    FROM {table} WHERE score_set_id = %(score_set)s AND {raw} > 0 AND {on_node}
+    FROM {table} WHERE score_set_id = %(score_set)s AND {raw} > 0 AND product_id = %(product)s
 """
 _COUNT: LiteralString = """
     SELECT count(*) FROM {table}
-    WHERE score_set_id = %(score_set)s AND last_active_at >= %(grid_from)s AND {on_node}
+    WHERE product_id = %(product)s AND score_set_id = %(score_set)s
+      AND last_active_at >= %(grid_from)s
 """
 
 
@@ -250,7 +252,6 @@ def _benchmarks(
     score_set: ScoreSet, kind: SubjectKind, parameters: dict[str, Any], sample_size: int
 ) -> _Benchmarks:
     table = kind.engagement_table
-    on_node = sql.on_node(table)
     first, last, today = parameters["past_from"], parameters["past_until"], parameters["today"]
     # With a lookback of one day both are yesterday.
     comparison: dict[date, LiteralString] = {
@@ -259,20 +260,18 @@ def _benchmarks(
     }
     benchmarks: _Benchmarks = {}
     if any(day not in comparison for day in _days(first, last)):
-        ((active,),) = sql.fetch(_COUNT.format(table=table, on_node=on_node), parameters)
+        ((active,),) = sql.fetch(_COUNT.format(table=table), parameters)
         statement = _BY_DAY.format(
             table=table,
             id_column=kind.id_column,
             join_users=join_counted_users(score_set, kind),
-            product=sql.PRODUCT,
-            on_node=on_node,
         )
         one_in = -(-active // sample_size) or 1
         benchmarks = dict(sql.fetch(statement, parameters | {"one_in": one_in}))
     for day, raw in comparison.items():
         if first <= day <= last:
             ((benchmarks[day],),) = sql.fetch(
-                _OF_COMPARISON.format(table=table, raw=raw, on_node=on_node), parameters
+                _OF_COMPARISON.format(table=table, raw=raw), parameters
             )
     return benchmarks
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Literal, LiteralString, NamedTuple, TypeAlias
 
-from engagement.database import sql
 from engagement.models import ScoreSet
 from engagement.scopes import ACCOUNTS
 from engagement.scores.history import (
@@ -66,7 +65,7 @@ _ACTIVITY: LiteralString = f"""
             COALESCE(sum(d.count) FILTER (WHERE d.day >= %(first_day)s), 0) AS count,
             COALESCE(sum(d.count) FILTER (WHERE d.day < %(first_day)s), 0) AS last_period_count
         FROM engagement_dailycount d
-        WHERE d.product_id = {sql.PRODUCT} AND d.{{id_column}} = %(subject)s
+        WHERE d.product_id = %(product)s AND d.{{id_column}} = %(subject)s
             AND d.day BETWEEN %(last_period_from)s AND %(today)s
         GROUP BY d.product_id, d.user_id, d.event_name_id
     ),
@@ -96,7 +95,8 @@ _ACTIVITY: LiteralString = f"""
     UNION ALL
     SELECT 'event', n.name, s.weight, sum(s.count)::bigint, sum(s.last_period_count)::bigint,
         NULL, NULL
-    FROM scored s JOIN engagement_eventname n ON n.id = s.event_name_id AND {sql.on_node("n")}
+    FROM scored s
+    JOIN engagement_eventname n ON n.product_id = %(product)s AND n.id = s.event_name_id
     GROUP BY n.id, n.name, s.weight
 """
 # A user counts as active from a day with an event until one lookback later.

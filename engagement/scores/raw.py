@@ -14,8 +14,8 @@ from engagement.scores.formula import window_bounds
 # An account's users are its members, and the users with an event in it within this many days.
 USERS_SEEN_WITHIN_DAYS = 90
 
-_JOIN_IDENTIFIED_USERS: LiteralString = f"""
-    JOIN engagement_user u ON u.id = d.user_id AND u.is_identified AND {sql.on_node("u")}
+_JOIN_IDENTIFIED_USERS: LiteralString = """
+    JOIN engagement_user u ON u.id = d.user_id AND u.is_identified AND u.product_id = %(product)s
 """
 _JOIN_AUDIENCE: LiteralString = f"""
     JOIN engagement_userengagement u ON u.product_id = d.product_id
@@ -37,26 +37,20 @@ def _load(file_name: str) -> LiteralString:
     return Path(__file__).with_name(file_name).read_text()
 
 
-_SCORE_USERS = _load("score_users.sql").format(
-    of_product=sql.PRODUCT, users_on_node=sql.on_node("u")
-)
+_SCORE_USERS = _load("score_users.sql")
 _SCORE_ACCOUNTS = _load("score_accounts.sql").format(
-    counted_users=f"""
+    counted_users="""
         SELECT u.id, u.account_id FROM engagement_user u
-        WHERE u.is_identified AND {sql.on_node("u")}
+        WHERE u.is_identified AND u.product_id = %(product)s
     """,
-    of_product=sql.PRODUCT,
-    accounts_on_node=sql.on_node("a"),
 )
 _SCORE_ACCOUNTS_BY_AUDIENCE = _load("score_accounts.sql").format(
     counted_users=f"""
         SELECT u.id, u.account_id FROM engagement_user u
-        JOIN engagement_userengagement e ON e.product_id = {sql.PRODUCT}
+        JOIN engagement_userengagement e ON e.product_id = %(product)s
             AND e.score_set_id = {sql.SCORE_SET} AND e.user_id = u.id
-        WHERE u.is_identified AND {sql.on_node("u")}
+        WHERE u.is_identified AND u.product_id = %(product)s
     """,
-    of_product=sql.PRODUCT,
-    accounts_on_node=sql.on_node("a"),
 )
 
 
@@ -79,12 +73,12 @@ def score_users(score_set: ScoreSet, user_ids: Collection[int], today: date) -> 
 
 _DELETE_JOINED: LiteralString = f"""
     DELETE FROM engagement_userengagement
-    WHERE product_id = {sql.PRODUCT} AND score_set_id = {sql.SCORE_SET}
+    WHERE product_id = %(product)s AND score_set_id = {sql.SCORE_SET}
       AND user_id = ANY(%(joined)b::bigint[])
 """
-_FIND_JOINED: LiteralString = f"""
+_FIND_JOINED: LiteralString = """
     SELECT id FROM engagement_user u
-    WHERE id = ANY(%(users)b::bigint[]) AND joined_to_id IS NOT NULL AND {sql.on_node("u")}
+    WHERE id = ANY(%(users)b::bigint[]) AND joined_to_id IS NOT NULL AND u.product_id = %(product)s
 """
 
 

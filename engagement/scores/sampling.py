@@ -21,14 +21,14 @@ class SubjectSample(NamedTuple):
 
 _ENDS: LiteralString = f"""
     SELECT min({{id_column}}), max({{id_column}}) FROM {{table}}
-    WHERE product_id = {sql.PRODUCT} AND score_set_id = {sql.SCORE_SET}
+    WHERE product_id = %(product)s AND score_set_id = {sql.SCORE_SET}
 """
 # In the order of the key: each piece is a short range of its index.
 _SAMPLE: LiteralString = f"""
     SELECT sample.id FROM unnest(%(starts)b::bigint[]) piece(start)
     CROSS JOIN LATERAL (
         SELECT {{id_column}} AS id FROM {{table}}
-        WHERE product_id = {sql.PRODUCT} AND score_set_id = {sql.SCORE_SET}
+        WHERE product_id = %(product)s AND score_set_id = {sql.SCORE_SET}
           AND {{id_column}} >= piece.start AND {{id_column}} < piece.start + %(width)s) sample
 """
 

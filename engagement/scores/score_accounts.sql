@@ -1,7 +1,6 @@
 -- Computes the engagement rows of accounts from the daily counts of their users.
 --
--- On one server, of_product hides the product from the planner, and accounts are found by id alone, for
--- the reasons given in score_users.sql. counted_user has the users that count, with their current
+-- The planner must know the product, as in score_users.sql. counted_user has the users that count, with their current
 -- account: all identified users, or those in the audience.
 INSERT INTO engagement_accountengagement AS e (
     product_id, score_set_id, account_id, active_users, total_users, raw, raw_yesterday,
@@ -63,7 +62,7 @@ LEFT JOIN LATERAL (
                         FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS days,
                     max(d.last_at) AS last_at
                 FROM engagement_dailycount d
-                WHERE d.product_id = {of_product}
+                WHERE d.product_id = %(product)s
                   AND d.account_id = a.id
                   AND d.day >= %(seen_from)s
                 GROUP BY d.user_id, d.event_name_id
@@ -87,14 +86,14 @@ LEFT JOIN LATERAL (
     LEFT JOIN engagement_scoredevent w
         ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
     WHERE n.last_at IS NULL
-      AND d.product_id = {of_product}
+      AND d.product_id = %(product)s
       AND d.account_id = a.id
       AND d.day < %(seen_from)s
       AND COALESCE(w.weight, %(default_weight)s) > 0
     ORDER BY d.day DESC, d.last_at DESC
     LIMIT 1
 ) earlier ON true
-WHERE a.id = ANY(%(subjects)b::bigint[]) AND a.is_identified AND {accounts_on_node}
+WHERE a.id = ANY(%(subjects)b::bigint[]) AND a.is_identified AND a.product_id = %(product)s
 ORDER BY a.id
 ON CONFLICT (product_id, score_set_id, account_id) DO UPDATE SET
     active_users = EXCLUDED.active_users,

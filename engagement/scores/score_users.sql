@@ -1,9 +1,6 @@
 -- Computes the engagement rows of users from their daily counts.
 --
--- On one server, of_product hides the product from the planner; engagement.database.sql.PRODUCT
--- says why.
--- Users are found by id alone. A condition on their product would tempt the planner to walk all
--- users of the product as long as a young table has no statistics.
+-- The planner must know the product: engagement.database.product_statistics says why.
 INSERT INTO engagement_userengagement AS e (
     product_id, score_set_id, user_id, raw, raw_yesterday, raw_last_period, event_count,
     active_days, name_count, last_active_at)
@@ -40,7 +37,7 @@ LEFT JOIN LATERAL (
                     FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS days,
                 max(d.last_at) AS last_at
             FROM engagement_dailycount d
-            WHERE d.product_id = {of_product}
+            WHERE d.product_id = %(product)s
               AND d.user_id = u.id
               AND d.day >= %(last_period_from)s
             GROUP BY d.event_name_id
@@ -57,14 +54,14 @@ LEFT JOIN LATERAL (
     LEFT JOIN engagement_scoredevent w
         ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
     WHERE n.last_at IS NULL
-      AND d.product_id = {of_product}
+      AND d.product_id = %(product)s
       AND d.user_id = u.id
       AND d.day < %(last_period_from)s
       AND COALESCE(w.weight, %(default_weight)s) > 0
     ORDER BY d.day DESC, d.last_at DESC
     LIMIT 1
 ) earlier ON true
-WHERE u.id = ANY(%(subjects)b::bigint[]) AND u.is_identified AND {users_on_node}
+WHERE u.id = ANY(%(subjects)b::bigint[]) AND u.is_identified AND u.product_id = %(product)s
 ORDER BY u.id
 ON CONFLICT (product_id, score_set_id, user_id) DO UPDATE SET
     raw = EXCLUDED.raw,

@@ -13,12 +13,12 @@ RECENT_DAYS = 30
 # A workspace with more users is estimated from a sample.
 COUNT_ALL_UP_TO, SAMPLE_SIZE = 5_000, 2_000
 
-_COUNT: LiteralString = f"""
+_COUNT: LiteralString = """
     SELECT d.event_name_id, sum(d.count)::bigint
     FROM unnest(%(users)b::bigint[]) sample(user_id)
     CROSS JOIN LATERAL (
         SELECT event_name_id, count FROM engagement_dailycount
-        WHERE product_id = {sql.PRODUCT} AND user_id = sample.user_id
+        WHERE product_id = %(product)s AND user_id = sample.user_id
           AND day BETWEEN %(first_day)s AND %(today)s) d
     GROUP BY d.event_name_id
 """

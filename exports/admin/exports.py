@@ -46,6 +46,10 @@ follow(
 
 @admin.register(ScheduledExport)
 class ScheduledExportAdmin(OutboundFormAdmin):
+    empty_text = (
+        "There are no scheduled exports yet. One writes accounts, users, and "
+        "scores to files, every day or every week."
+    )
     credential_fields = SECRETS
     form = ScheduledExportForm
     list_display = ["name", "tables_label", "schedule_label", "store_label", "state_label"]
@@ -176,6 +180,18 @@ class ScheduledExportAdmin(OutboundFormAdmin):
 
     def response_change(self, request: HttpRequest, obj: ScheduledExport) -> HttpResponse:
         return redirect(self.view_url("change", obj))
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """Its runs go with the export, although nobody may delete one alone. Its files stay."""
+        exports = list(objs)
+        return (
+            [f"{export}, with the list of its runs" for export in exports],
+            {str(self.opts.verbose_name_plural): len(exports)},
+            set() if self.has_delete_permission(request) else {str(self.opts.verbose_name)},
+            [],
+        )
 
     # --- The page -----------------------------------------------------------------------------
 

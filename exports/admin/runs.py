@@ -17,6 +17,7 @@ LISTED_FILES = 500
 
 @admin.register(ExportRun)
 class ExportRunAdmin(LargeTableAdmin, RowPageAdmin):
+    empty_text = "There are no runs yet. Each run of a scheduled export is listed here."
     list_display = ["export", "requested_at", "state", "rows", "error"]
     list_filter = [("product", ProductFilter), "state"]
     list_select_related = ["export"]

@@ -47,6 +47,7 @@ def first_event_section(request: HttpRequest, product: Product) -> Section:
 
 
 class IngestionKeyAdmin(CredentialAdmin):
+    empty_text = "There are no ingestion keys yet. Applications send their data with one."
     usage = "Use it in the applications that send this product's data."
     change_form_template = "admin/engagement/product.html"
 

@@ -48,6 +48,10 @@ ProductAdmin.add_section(first_event_section)
 ProductAdmin.add_link("Ingestion log", "admin:ingestion_ingestionlog_change")
 
 
+# Django writes None where a page's own column returns it.
+NOTHING = "–"
+
+
 class StoredMessageAdmin(PageAdmin):
     """Columns from a message's payload."""
 
@@ -67,31 +71,32 @@ class StoredMessageAdmin(PageAdmin):
         return summarize(row.payload).kind
 
     @admin.display(description="user id")
-    def user(self, row: Any) -> str | None:
-        return summarize(row.payload).user or None
+    def user(self, row: Any) -> str:
+        return summarize(row.payload).user or NOTHING
 
     @admin.display(description="account id")
-    def account(self, row: Any) -> str | None:
-        return summarize(row.payload).account or None
+    def account(self, row: Any) -> str:
+        return summarize(row.payload).account or NOTHING
 
     @admin.display(description="event")
-    def event(self, row: Any) -> str | None:
-        return summarize(row.payload).event or None
+    def event(self, row: Any) -> str:
+        return summarize(row.payload).event or NOTHING
 
     @admin.display(description="message id")
-    def message_id(self, row: Any) -> str | None:
-        return summarize(row.payload).message_id or None
+    def message_id(self, row: Any) -> str:
+        return summarize(row.payload).message_id or NOTHING
 
     @admin.display(description="timestamp")
-    def timestamp(self, row: Any) -> str | None:
+    def timestamp(self, row: Any) -> str:
         at = summarize(row.payload).timestamp
-        return format_exact(at) if at else None
+        return format_exact(at) if at else NOTHING
 
 
 @admin.register(InboxMessage)
 class InboxMessageAdmin(StoredMessageAdmin, LargeTableAdmin):
     """The inbox in order of arrival. Only a message's key says which product it belongs to."""
 
+    empty_text = "No message waits. Each one is recorded a second or two after it arrived."
     list_display = ["arrival", "received_at", "age", "about", "product", "key_hint", "attempts"]
     fields = ["arrival", "received_at", "age", "product", "key_hint"]
     fields += [*StoredMessageAdmin.DETAILS, "attempts", "not_before"]
@@ -122,6 +127,9 @@ class InboxMessageAdmin(StoredMessageAdmin, LargeTableAdmin):
 
 @admin.register(QuarantinedMessage)
 class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
+    empty_text = (
+        "No message is in quarantine. One that fails repeatedly stays here until you try it again."
+    )
     list_display = ["arrival", "quarantined_at", "about", "error_line", "attempts", "product"]
     list_filter = [("product", ProductFilter)]
     list_select_related = ["product"]
@@ -165,6 +173,7 @@ class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
 class DroppedMessageAdmin(ReadOnly, PageAdmin):
     """Messages that were not recorded, with the reason. Retention bounds the table."""
 
+    empty_text = "No dropped messages. Each one is listed here with the reason."
     SUMMARY: ClassVar[list[str]] = ["kind", "user_external_id", "account_external_id", "event"]
     SUMMARY += ["message_id"]
     list_display = ["arrival", "dropped_at", "short_reason", "about", "product", "key_hint"]
@@ -217,6 +226,7 @@ class DroppedMessageAdmin(ReadOnly, PageAdmin):
 
 @admin.register(DropCount)
 class DropCountAdmin(ReadOnly, ProductScopedAdmin):
+    empty_text = "No dropped messages."
     list_display = ["day", "product", "reason", "count"]
     list_filter = ["reason", ("product", ProductFilter)]
     list_select_related = ["product"]

@@ -5,6 +5,7 @@ is a rollback: each message takes effect exactly once, and several drains may ru
 """
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,23 +16,22 @@ from typing import LiteralString, NamedTuple
 
 import msgspec
 from django.db import Error, transaction
-from django.db.models import Q
 
 from engagement.core.garbage import pause_gc
-from engagement.database import locks, retries, sql
+from engagement.database import retries, sql
 from engagement.limits import limits
 from engagement.messages import ReceivedMessage, Statement
-from engagement.models import Credential
 from engagement.recording.record import record
 from engagement.recording.suppression import split_suppressed
-from ingestion.drain import claims, message_ids, quarantine, rate_limits
+from ingestion.drain import claims, message_ids, quarantine, rate_limits, traced
 from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
 from ingestion.drain.batches import process_or_split
 from ingestion.drain.claims import BatchClaimer, Claim
+from ingestion.drain.senders import SenderKey, find_senders, save_key_use
 from ingestion.log import drops, hours, recent, texts
 from ingestion.log.drops import Drop
 from ingestion.log.recent import RecentRow
-from ingestion.models import DropReason, InboxMessage, IngestionKey
+from ingestion.models import DropReason, InboxMessage
 from ingestion.payloads import Payload, UnusableMessage, decode
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,6 @@ logger = logging.getLogger(__name__)
 MAX_ATTEMPTS = 3
 # Before the second attempt. It doubles before each further one.
 RETRY_BACKOFF = timedelta(seconds=5)
-KEY_USE_WRITE_INTERVAL = timedelta(minutes=1)
 
 # Of a batch. The others that exceed a rate are only counted: listing costs more than recording.
 MAX_LISTED_EXCESS = 100
@@ -59,6 +58,7 @@ class ClaimedMessage(NamedTuple):
     payload: bytes
     attempts: int
     request_id: str | None
+    traceparent: str | None
 
 
 class DrainResult(NamedTuple):
@@ -118,12 +118,13 @@ def process_batch(claim: Claim, now: datetime) -> int:
     """Process each message of the batch: record, drop or quarantine it, or put it back for another
     attempt. One transaction. Returns the number of messages, 0 if another worker has the batch.
     """
+    began = time.monotonic()
     with pause_gc(), transaction.atomic(durable=True):
         if not claims.try_lock(claim):
             return 0
         claimed = _take(claim)
         # For the whole batch: forgetting a subject must then also find the rejected messages.
-        senders = _senders({bytes(message.key_digest) for message in claimed})
+        senders = find_senders({bytes(message.key_digest) for message in claimed})
         states = limits.load({each.product_id for each in senders.values() if each.product_id})
         rated = rate_limits.Batch(claimed, senders, now)
         excess = rated.find_excess(states)
@@ -143,6 +144,8 @@ def process_batch(claim: Claim, now: datetime) -> int:
                     lambda message, error: _reject(message, error, now),
                 )
         claims.delete_claim(claim)
+        ended = now + timedelta(seconds=time.monotonic() - began)
+        traced.follow(claimed, senders, now, ended)
         # Last, because workers wait for each other's counts until they commit.
         recent.save([outcome.recent for outcome in outcomes])
         hours.add_counts([outcome.counts for outcome in outcomes])
@@ -157,7 +160,7 @@ _TAKE: LiteralString = """
         WHERE id = ANY((
             SELECT message_ids FROM ingestion_claimedbatch WHERE id = %(claim)s)::bigint[])
         FOR UPDATE SKIP LOCKED))
-    RETURNING id, received_at, key_digest, key_hint, payload, attempts, request_id
+    RETURNING id, received_at, key_digest, key_hint, payload, attempts, request_id, traceparent
 """
 
 
@@ -180,7 +183,7 @@ def _reject(message: ClaimedMessage, error: Exception, now: datetime) -> None:
         attempts,
         MAX_ATTEMPTS,
         type(error).__name__,
-        extra={"request_id": message.request_id},
+        extra={"request_id": message.request_id, "traceparent": message.traceparent},
     )
     if attempts < MAX_ATTEMPTS:
         backoff = RETRY_BACKOFF * 2 ** (attempts - 1)
@@ -198,26 +201,6 @@ def _storable(text: str) -> str:
 
 
 # --- Recording and dropping -----------------------------------------------------------------
-
-
-class SenderKey(NamedTuple):
-    """A message's key in the database. ``product_id`` is None if the product is being deleted.
-
-    ``key_id`` is None if it is another credential of the product, which cannot send.
-    """
-
-    key_id: int | None
-    product_id: int | None
-    revoked_at: datetime | None = None
-    last_used_at: datetime | None = None
-    hint: str = ""
-    expires_at: datetime | None = None
-
-    def may_send(self, received_at: datetime) -> bool:
-        """Whether the key accepts a message that was received then."""
-        if self.key_id is None or self.revoked_at is not None:
-            return False
-        return self.expires_at is None or received_at < self.expires_at
 
 
 class PartOutcome(NamedTuple):
@@ -334,42 +317,11 @@ def _process(
     # Last, because workers wait for each other's counts: all of them update the same few rows.
     drops.save_drops([*dropped, *partly_recorded], now)
     used = {bytes(message.key_digest) for message in claimed}
-    _save_key_use([sender for digest, sender in senders.items() if digest in used], now)
+    save_key_use([sender for digest, sender in senders.items() if digest in used], now)
     rejected = [*forgotten, *unjoined, *(message for message, _ in over_limit)]
     return PartOutcome(
         hours.count_by_hour(recordable, rejected, dropped), _sampler.choose(recordable, rejected)
     )
-
-
-def _senders(digests: set[bytes]) -> dict[bytes, SenderKey]:
-    """The keys by digest. Their products are locked until the transaction ends."""
-    keys = list(IngestionKey.objects.filter(digest__in=digests).defer("secret"))
-    known = {bytes(key.digest) for key in keys}
-    others = _other_credentials(digests - known - {drops.NO_KEY})
-    locked = locks.share_lock_products({each.product_id for each in (*keys, *others)})
-    return {
-        bytes(each.digest): SenderKey(
-            each.pk if isinstance(each, IngestionKey) else None,
-            each.product_id if each.product_id in locked else None,
-            each.revoked_at,
-            each.last_used_at,
-            each.hint,
-            each.expires_at,
-        )
-        for each in (*keys, *others)
-    }
-
-
-def _other_credentials(digests: set[bytes]) -> list[Credential]:
-    """Those of the digests that are not of keys, such as that of a read token."""
-    if not digests:
-        return []
-    models = (model for model in Credential.__subclasses__() if model is not IngestionKey)
-    return [
-        credential
-        for model in models
-        for credential in model._default_manager.filter(digest__in=digests).defer("secret")
-    ]
 
 
 def _invalid_key_drop(claimed: ClaimedMessage, sender: SenderKey | None, message: Payload) -> Drop:
@@ -422,20 +374,3 @@ def _drop(
         claimed.received_at,
         claimed.request_id,
     )
-
-
-def _save_key_use(senders: Sequence[SenderKey], now: datetime) -> None:
-    """Save when the keys were last used, at most once a minute for each."""
-    before = now - KEY_USE_WRITE_INTERVAL
-    key_ids = [
-        sender.key_id
-        for sender in senders
-        if sender.key_id is not None
-        and (sender.last_used_at is None or sender.last_used_at < before)
-    ]
-    if key_ids:
-        is_due = Q(last_used_at=None) | Q(last_used_at__lt=before)
-        # A worker that has locked such a row writes the same.
-        unlocked = IngestionKey.objects.select_for_update(skip_locked=True)
-        due_ids = unlocked.filter(is_due, pk__in=key_ids).values_list("pk", flat=True)
-        IngestionKey.objects.filter(pk__in=list(due_ids)).update(last_used_at=now)

@@ -22,7 +22,8 @@ def add(message: Mapping[str, Any], attempts: int, error: str, now: datetime) ->
 
 def move_from_inbox(ids: Collection[int], attempts: int, error: str, now: datetime) -> None:
     """Move messages from the inbox into quarantine, in the caller's transaction."""
-    columns = ("id", "received_at", "key_digest", "key_hint", "payload", "request_id")
+    columns = ["id", "received_at", "key_digest", "key_hint", "payload"]
+    columns += ["request_id", "traceparent"]
     waiting = InboxMessage.objects.select_for_update().filter(pk__in=ids)
     for message in waiting.values(*columns):
         add(message, attempts, error, now)
@@ -50,6 +51,7 @@ def retry(ids: Collection[int]) -> int:
             payload=message.payload,
             attempts=0,
             request_id=message.request_id,
+            traceparent=message.traceparent,
         )
         for message in messages
     )

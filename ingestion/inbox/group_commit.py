@@ -28,8 +28,8 @@ from ingestion.prometheus import ACCEPT_COUNTER, UNKNOWN_KEY_COUNTER
 
 logger = logging.getLogger(__name__)
 
-# received_at, key digest, key hint, request id, payload
-InboxRow: TypeAlias = tuple[datetime, bytes, str, str | None, bytes]
+# received_at, key digest, key hint, request id, trace, payload
+InboxRow: TypeAlias = tuple[datetime, bytes, str, str | None, str | None, bytes]
 
 # A group is limited to what one INSERT writes quickly. A larger part is a group of its own.
 MAX_GROUP_ROWS = 10_000
@@ -63,9 +63,13 @@ class InboxUnavailable(Exception):
 
 
 def accept(
-    messages: Sequence[Payload], key: str, received_at: datetime, request_id: str | None = None
+    messages: Sequence[Payload],
+    key: str,
+    received_at: datetime,
+    request_id: str | None = None,
+    traceparent: str | None = None,
 ) -> None:
-    """Commit the messages, with a digest of the key and with the request's id.
+    """Commit the messages, with a digest of the key and with the request's id and trace.
 
     Returns once they are on disk, and raises InboxUnavailable otherwise. The messages of one call
     are committed together or not at all. Messages with an unknown key that exceed a number per
@@ -75,7 +79,10 @@ def accept(
         return
     digest = credentials.digest(key)
     hint = credentials.hint(key, IngestionKey.PREFIX)
-    rows = [(received_at, digest, hint, request_id, encode(message)) for message in messages]
+    rows = [
+        (received_at, digest, hint, request_id, traceparent, encode(message))
+        for message in messages
+    ]
     if isinstance(messages, list):
         # Decoded traits can take 30 times the memory of the rows, which is limited.
         messages.clear()
@@ -293,18 +300,27 @@ _INSERT_WITH_IDS: LiteralString = """
     SELECT * FROM unnest(%(received)b::timestamptz[], %(digests)b::bytea[], %(hints)b::text[],
                          %(payloads)b::bytea[], %(request_ids)b::text[])
 """
+_INSERT_WITH_TRACES: LiteralString = """
+    INSERT INTO ingestion_inboxmessage (received_at, key_digest, key_hint, payload, request_id,
+                                        traceparent)
+    SELECT * FROM unnest(%(received)b::timestamptz[], %(digests)b::bytea[], %(hints)b::text[],
+                         %(payloads)b::bytea[], %(request_ids)b::text[], %(traces)b::text[])
+"""
 
 
 def _insert(rows: list[InboxRow]) -> None:
     # One statement outside any transaction: it is committed when it returns.
-    received, digests, hints, request_ids, payloads = zip(*rows, strict=True)
+    received, digests, hints, request_ids, traces, payloads = zip(*rows, strict=True)
     columns = {
         "received": list(received),
         "digests": list(digests),
         "hints": list(hints),
         "payloads": list(payloads),
     }
-    if any(request_ids):
+    if any(traces):
+        columns |= {"request_ids": list(request_ids), "traces": list(traces)}
+        sql.execute(_INSERT_WITH_TRACES, columns, prepare=True)
+    elif any(request_ids):
         columns["request_ids"] = list(request_ids)
         sql.execute(_INSERT_WITH_IDS, columns, prepare=True)
     else:

@@ -154,7 +154,7 @@ class Lookup:
                     break
         except sql.StatementTimeout:
             self._result.too_slow.append(place)
-        self._result.entries += _event_hits(rows)
+        self._result.entries += _event_hits(self._product_id, rows)
 
 
 class _Search(Lookup):
@@ -174,7 +174,7 @@ class _Search(Lookup):
     def _look_for_user(self, user: User) -> None:
         self._result.user = user
         events = partial(event_lookup.events_of_user, self._product_id, user.pk, MAX_RESULTS)
-        self.look("the user's events", lambda: _event_hits(events()))
+        self.look("the user's events", lambda: _event_hits(self._product_id, events()))
         self._result.entries += _writers(user)
 
     def _look_for_account(self, account: Account) -> None:
@@ -187,7 +187,10 @@ class _Search(Lookup):
         events = partial(
             event_lookup.events_received_at, self._product_id, seen.seen_at, MAX_RESULTS
         )
-        self.look("events with this message id", lambda: _request_hits(events(), seen.message_id))
+        self.look(
+            "events with this message id",
+            lambda: _request_hits(self._product_id, events(), seen.message_id),
+        )
 
 
 # --- Not recorded ---------------------------------------------------------------------------
@@ -256,15 +259,24 @@ def _term_parameters(term: str) -> dict[str, Any]:
 # --- Recorded events ------------------------------------------------------------------------
 
 
-def _request_hits(rows: Sequence[EventRow], message_id: str) -> list[SearchHit]:
+def _request_hits(product_id: int, rows: Sequence[EventRow], message_id: str) -> list[SearchHit]:
     """The events that were received with the message id: its own, or those of a batch with it."""
-    return _event_hits(rows, message_id if len(rows) == 1 else "")
+    return _event_hits(product_id, rows, message_id if len(rows) == 1 else "")
 
 
-def _event_hits(rows: Sequence[EventRow], message_id: str = "") -> list[SearchHit]:
-    users = User.objects.only("external_id", "is_identified").in_bulk({r.user_id for r in rows})
-    accounts = Account.objects.only("external_id").in_bulk({r.account_id or 0 for r in rows})
-    names = EventName.objects.in_bulk({row.event_name_id for row in rows})
+def _event_hits(product_id: int, rows: Sequence[EventRow], message_id: str = "") -> list[SearchHit]:
+    in_product = {"product": product_id}
+    users = (
+        User.objects.filter(**in_product)
+        .only("external_id", "is_identified")
+        .in_bulk({row.user_id for row in rows})
+    )
+    accounts = (
+        Account.objects.filter(**in_product)
+        .only("external_id")
+        .in_bulk({row.account_id or 0 for row in rows})
+    )
+    names = EventName.objects.filter(**in_product).in_bulk({row.event_name_id for row in rows})
     hits = []
     for row in rows:
         user, name = users.get(row.user_id), names.get(row.event_name_id)

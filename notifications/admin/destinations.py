@@ -47,6 +47,10 @@ def _has_two_secrets(destination: Destination) -> bool:
 
 @admin.register(Destination)
 class DestinationAdmin(OutboundFormAdmin):
+    empty_text = (
+        "There are no destinations yet. A webhook, a channel of a chat, or an "
+        "email address gets the notifications."
+    )
     credential_fields = ("address",)
     form = DestinationForm
     list_display = ["name", "kind", "address_hint", "state_label", "product"]

@@ -41,6 +41,9 @@ class DestinationFilter(admin.RelatedFieldListFilter):
 
 @admin.register(OutboxMessage)
 class OutboxMessageAdmin(LargeTableAdmin, RowPageAdmin):
+    empty_text = (
+        "There are no notifications yet. Each one that a subscription sends is listed here."
+    )
     list_display = ["time", "text", "destination", "state_label", "attempts"]
     list_display_links = ["text"]
     list_filter = [("product", ProductFilter), ("destination", DestinationFilter), "state"]

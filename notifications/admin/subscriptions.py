@@ -37,6 +37,10 @@ LISTED_MESSAGES = 10
 
 @admin.register(Subscription)
 class SubscriptionAdmin(PageAdmin):
+    empty_text = (
+        "There are no subscriptions yet. One tells people or programs of a "
+        "change: for example, that an account enters a segment."
+    )
     form = SubscriptionForm
     list_display = ["text", "destination", "state_label", "workspace", "product"]
     list_display_links = ["text"]

@@ -8,7 +8,7 @@ message again, with the same id. Requests run in threads, so a slow receiver del
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +17,7 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
+from engagement import traces
 from engagement.core.fields import DecryptionError
 from engagement.database import sql
 from engagement.outbound.addresses import Resolver
@@ -45,6 +46,8 @@ class Turn:
     started: float
     messages: list[OutboxMessage]
     request: Request
+    # The trace of the message that changed the first subject, if it was traced.
+    traceparent: str | None
     sent: float = 0.0
 
 
@@ -94,8 +97,9 @@ class Dispatcher:
             # Somebody was forgotten at this moment.
             release(destination.pk, lease)
             return None
-        request = formats.build_request(destination, messages, now, self._resolve)
-        return Turn(destination, lease, time.monotonic(), messages, request)
+        traceparent = _trace_of(messages)
+        request = formats.build_request(destination, messages, now, self._resolve, traceparent)
+        return Turn(destination, lease, time.monotonic(), messages, request, traceparent)
 
     def _send(self, turn: Turn) -> None:
         turn.sent = time.monotonic()
@@ -121,18 +125,28 @@ class Dispatcher:
 
     def _finish(self, turn: Turn, result: Result) -> None:
         now = self._clock()
+        if turn.traceparent:
+            started = now - timedelta(seconds=result.seconds)
+            outcome = str(result.outcome)
+            traces.report("deliver", turn.traceparent, started, now, outcome=outcome)
         may_continue = outcomes.record(turn.destination, turn.lease, turn.messages, result, now)
         self._attempts[result.outcome] += len(turn.messages)
         is_over = self._out_of_time() or time.monotonic() > turn.started + TURN_SECONDS
         if may_continue and not is_over:
             turn.messages = next_messages(turn.destination, now)
             if turn.messages and renew(turn.destination.pk, turn.lease, now):
+                turn.traceparent = _trace_of(turn.messages)
                 turn.request = formats.build_request(
-                    turn.destination, turn.messages, now, self._resolve
+                    turn.destination, turn.messages, now, self._resolve, turn.traceparent
                 )
                 self._send(turn)
                 return
         release(turn.destination.pk, turn.lease)
+
+
+def _trace_of(messages: Sequence[OutboxMessage]) -> str | None:
+    first = messages[0]
+    return traces.of_subject(first.product_id, first.scope, first.subject_id)
 
 
 def deliver(

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.conf import settings
 
+from engagement.core import trace_context
 from engagement.outbound.addresses import Resolver
 from engagement.outbound.requests import OutboundRequest, Request
 from notifications.delivery import emails, signing
@@ -31,8 +32,9 @@ def build_request(
     messages: Sequence[OutboxMessage],
     now: datetime,
     resolve: Resolver | None = None,
+    traceparent: str | None = None,
 ) -> Request:
-    """The request that delivers the messages."""
+    """The request that delivers the messages. A webhook learns their trace."""
     if destination.kind == Destination.Kind.EMAIL:
         return emails.EmailRequest(destination.address, destination.product.name, messages)
     content = request_content(destination, messages)
@@ -40,6 +42,8 @@ def build_request(
     headers = {"Content-Type": "application/json", "User-Agent": settings.USER_AGENT}
     if destination.kind == Destination.Kind.WEBHOOK:
         message_id = messages[0].message_id
+        if traceparent:
+            headers[trace_context.HEADER] = traceparent
         headers |= signing.signed_headers(destination.secret_list(), message_id, now, body)
     return OutboundRequest(destination.address, body, headers, resolve)
 

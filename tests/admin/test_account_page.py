@@ -56,8 +56,8 @@ def test_the_page_shows_who_carries_the_account_who_came_and_who_went_quiet(
     ]
     assert [(row.name, row.share) for row in table.rows] == [("ann", "90%"), ("bob", "10%")]
     assert table.rows[1].change == float(table.rows[1].score)
-    said = "2 of the 3 people who were active in the 7 days before have gone quiet; 1 came."
-    assert said in shown.content.decode()
+    sentence = "2 of the 3 people who were active in the 7 days before have gone quiet; 1 came."
+    assert sentence in shown.content.decode()
     groups = {"came": ["bob"], "quiet": ["cyd", "dan"], "all": ["ann", "bob", "eve", "dan", "cyd"]}
     for group_name, names in groups.items():
         shown = root.get(page(initech), {"people": group_name})
@@ -97,8 +97,8 @@ def test_the_chart_has_a_second_line_for_active_users(root: Client, initech: Acc
 def test_the_history_of_a_large_account_comes_later(
     root: Client, initech: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = root.get(page(initech)).content.decode()
-    assert "All time" not in whole and "data-part-url" not in whole
+    html = root.get(page(initech)).content.decode()
+    assert "All time" not in html and "data-part-url" not in html
     monkeypatch.setattr(subject_pages, "MANY_USERS", 4)
     read: list[str] = []
     for module, name in (
@@ -115,7 +115,7 @@ def test_the_history_of_a_large_account_comes_later(
         for part in re.findall(r'data-part-url="(.*?)"', brief)
     )
     assert "eds-chart-line" in chart and "Scored events of all time" in chart
-    assert fieldset(activity, "People") == fieldset(whole, "People")
+    assert fieldset(activity, "People") == fieldset(html, "People")
     # Without a script, the link shows all of it.
     linked = root.get(page(initech), {"history": "1"}).content.decode()
     assert "eds-chart-line" in linked and "Score breakdown" in linked

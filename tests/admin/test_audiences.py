@@ -136,7 +136,7 @@ def test_progress_is_shown_until_the_new_scores_are_there(
     assert progress["text"].startswith("Recalculating") and progress["text"] in html
     rescore(NOON)
     assert member.get(page(acme_rows, "progress")).json() == {
-        "text": "Up to date through 2026-03-02",
+        "text": "Up to date through 2 Mar 2026",
         "is_over": True,
     }
     assert "data-progress-url" not in member.get(page(acme_rows)).content.decode()

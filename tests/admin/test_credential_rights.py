@@ -27,7 +27,7 @@ def in_days(days: int) -> str:
 def test_a_manager_sets_rights_and_owner(member: Client, acme: Product) -> None:
     workspace = acme.workspaces.get()
     add = f"{reverse('admin:readapi_apitoken_add')}?product={acme.pk}"
-    asked = TOKEN | {
+    form = TOKEN | {
         "product": acme.pk,
         "purpose": "nightly export",
         "valid_until": in_days(10),
@@ -38,7 +38,7 @@ def test_a_manager_sets_rights_and_owner(member: Client, acme: Product) -> None:
         # Only superusers grant it.
         "may_read_metrics": "on",
     }
-    page = member.post(add, asked, follow=True)
+    page = member.post(add, form, follow=True)
     token = ApiToken.objects.get()
     assert token.secret in page.content.decode()
     assert token.owner is not None and token.owner.get_username() == "maya"

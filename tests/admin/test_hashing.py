@@ -44,6 +44,7 @@ assert most <= hashing.MAX_CONCURRENT_HASHES, most
 """
 
 
+@pytest.mark.slow
 def test_a_password_is_hashed_beside_other_requests_and_few_at_once() -> None:
     subprocess.run([sys.executable, "-c", PROGRAM], cwd=settings.BASE_DIR, check=True, timeout=120)
 

@@ -137,13 +137,13 @@ def test_refused_requests_are_counted_and_shown(
 def test_a_message_has_its_state_reason_and_remedy(
     member: Client, acme: Product, acme_key: str
 ) -> None:
-    said = identify("ada"), track("ada", "opened"), track("bob", "opened")
-    wait(acme_key, *said, received_at=timezone.now())
+    messages = identify("ada"), track("ada", "opened"), track("bob", "opened")
+    wait(acme_key, *messages, received_at=timezone.now())
     drain()
-    told = results(log(member, acme, q="opened"))
-    assert "Recorded Counts on 2026-09-24 for the user and no account." in told
-    assert "Waiting for its user to be identified" in told
-    assert "Send an identify with the userId “bob”." in told
+    listed_messages = results(log(member, acme, q="opened"))
+    assert "Recorded Counts on 2026-09-24 for the user and no account." in listed_messages
+    assert "Waiting for its user to be identified" in listed_messages
+    assert "Send an identify with the userId “bob”." in listed_messages
 
 
 def test_a_quarantined_message_is_tried_again_from_here_by_managers(

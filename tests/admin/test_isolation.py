@@ -60,6 +60,7 @@ def test_the_same_addresses_answer_for_the_members_own_product(
         assert member.get(reverse(f"admin:{name}_change", args=[pk])).status_code == 200, name
 
 
+@pytest.mark.slow
 def test_no_list_search_or_filter_shows_another_product(
     member: Client, acme_rows: Rows, globex_rows: Rows
 ) -> None:

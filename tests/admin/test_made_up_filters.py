@@ -69,6 +69,7 @@ def made_up(model: type[models.Model], lookups: int) -> Iterator[dict[str, str]]
     yield from BY_HAND
 
 
+@pytest.mark.slow
 def test_no_made_up_filter_is_an_error_of_the_server(
     acme_rows: Rows, root: Client, member: Client, reader: Client
 ) -> None:

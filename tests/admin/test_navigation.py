@@ -69,6 +69,7 @@ def section_of(rows: Rows) -> dict[str, str]:
     return {name: own.get(name, "Ingestion") for name, _ in rows.pages()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["member", "reader"])
 def test_every_page_of_a_product_links_to_its_siblings(
     acme_rows: Rows, request: pytest.FixtureRequest, role: str

@@ -51,6 +51,7 @@ def test_an_address_of_reports_cannot_change_the_policy(
         environment.report_url("EDS_CSP_REPORT_URI")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("preload", "told"), [("", "False"), ("true", "True")])
 def test_a_host_goes_on_the_browsers_list_only_if_an_operator_says_so(
     preload: str, told: str
@@ -89,10 +90,13 @@ def test_cookies_are_for_our_pages_alone() -> None:
     assert settings.SESSION_COOKIE_AGE == 12 * 3600
 
 
+@pytest.mark.slow
 def test_behind_https_cookies_are_bound_to_the_host() -> None:
     show = (
         "from django.conf import settings as s; print(s.SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME, "
-        "s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, s.CLIENT_ADDRESS_KEY)"
+        "s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, s.CLIENT_ADDRESS_KEY); "
+        "from config.message_storage import HostCookieStorage as m; print(m.cookie_name); "
+        "from engagement.logins.time_zones import COOKIE; print(COOKIE)"
     )
     result = manage(settings.DATA_DIR, "shell", "--no-imports", "-c", show, EDS_HTTPS="true")
     assert result.stdout.split() == [
@@ -101,4 +105,6 @@ def test_behind_https_cookies_are_bound_to_the_host() -> None:
         "True",
         "True",
         "HTTP_X_FORWARDED_FOR",
+        "__Host-eds-messages",
+        "__Host-eds-zone",
     ], result.stderr

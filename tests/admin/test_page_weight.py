@@ -57,6 +57,7 @@ def _plain(response: Any) -> bytes:
     return decompress(content) if response.headers.get("Content-Encoding") == "gzip" else content
 
 
+@pytest.mark.slow
 def test_no_page_is_heavy(root: Client, acme_rows: Rows) -> None:
     fill_up(acme_rows)
     browser = Browser(root)

@@ -6,18 +6,22 @@ The URLs come from the URL resolver. A new page must be listed here with its aud
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
 from functools import cache
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User as AdminUser
 from django.db import transaction
 from django.template.response import TemplateResponse
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.utils import timezone
 from pytest_django import Settings
 
+from engagement.logins import invites, second_factors
 from engagement.models import Product, ProductMember
 from tests.admin.conftest import logged_in
 from tests.admin.rows import Rows, fill
@@ -284,13 +288,35 @@ def changes_a_row(address: Address, allowed: set[For]) -> bool:
     return address.name.endswith("_change") and For.MANAGERS not in allowed
 
 
+def planted_secrets(rows: Rows, root: Client) -> list[str]:
+    """Everything that is stored to sign in, send, read, or reach others with."""
+    person = AdminUser.objects.get(username="root")
+    person.set_password("correct horse battery staple")
+    person.save()
+    root.force_login(person)
+    secret = second_factors.new_app_secret()
+    second_factors.add_app(person, "Phone", secret, 0, timezone.now())
+    _, invited = invites.create(person, timezone.now() + timedelta(days=1), product=rows.product)
+    destination = rows.subscription.destination
+    return [
+        *(rows.key.secret, rows.token.secret, invited, person.password, secret),
+        *second_factors.new_recovery_codes(person),
+        *(rows.connection.api_token, rows.export_run.export.secret_access_key),
+        *(destination.address, destination.signing_secrets.removeprefix("whsec_")),
+        *(str(root.session.session_key), settings.SECRET_KEY, *map(str, settings.ENCRYPTION_KEYS)),
+    ]
+
+
+@pytest.mark.slow
 def test_superusers_may_open_every_page_and_no_cache_keeps_it(rows: Rows, root: Client) -> None:
     opened = 0
+    planted = planted_secrets(rows, root)
     for address in addresses(rows):
         before = transaction.savepoint()
         answer = root.get(address.url)
         # A download is built while it is read.
-        answer.getvalue()
+        content = answer.getvalue().decode()
+        assert [secret for secret in planted if secret in content] == [], address
         transaction.savepoint_rollback(before)
         if address.whom in (For.MEMBERS, For.STAFF) and address.name not in (
             "view_on_site",
@@ -309,6 +335,15 @@ def test_superusers_may_open_every_page_and_no_cache_keeps_it(rows: Rows, root: 
     assert opened > 30
 
 
+def test_a_token_or_a_key_opens_no_page(rows: Rows) -> None:
+    for secret in (rows.token.secret, rows.key.secret):
+        client = Client(headers={"authorization": f"Bearer {secret}"})
+        for address in addresses(rows):
+            if address.whom is not For.ANYBODY:
+                assert client.get(address.url).status_code in (302, 405), address
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("unrendered_posts")
 def test_each_role_may_do_what_it_is_for(rows: Rows, root: Client) -> None:
     @cache
@@ -338,6 +373,7 @@ def test_a_member_of_another_product_meets_nothing_of_this_one(
                 assert code in REFUSED | ({405} if method == "get" else set()), address
 
 
+@pytest.mark.slow
 def test_nothing_of_this_product_is_taken_from_a_member_of_another_one_as_a_filter(
     rows: Rows, globex: Product
 ) -> None:
@@ -389,6 +425,7 @@ def test_the_matrix_has_the_pages_that_the_admin_is_known_for() -> None:
     }
 
 
+@pytest.mark.slow
 def test_staff_without_a_product_may_open_the_overview_and_their_password(
     rows: Rows, root: Client
 ) -> None:

@@ -167,10 +167,10 @@ def test_access_is_loaded_once_per_page(
     address = reverse("admin:engagement_product_change", args=[acme_rows.product.pk])
     with django_assert_max_num_queries(22) as queries:
         member.get(address)
-    asked = [
+    requests = [
         one
         for one in queries.captured_queries
         if "role" in one["sql"] and "_invite" not in one["sql"]
     ]
     # Once for the permissions and once for the table of members.
-    assert len(asked) == 2
+    assert len(requests) == 2

@@ -169,18 +169,20 @@ def test_a_row_makes_a_condition_and_is_filled_in_from_it(member: Client, acme_r
     rows, conditions = zip(*MADE, strict=True)
     answer = member.post(reverse(ADD), new(acme_rows, {}, *rows, {"what": ""}, match="any"))
     assert answer.status_code == 302
-    made = Segment.objects.get(name="Mine")
-    assert (made.scope, made.match, made.conditions) == ("user", "any", [*conditions])
-    assert (made.workspace, made.is_default) == (acme_rows.workspace, False)
+    segment = Segment.objects.get(name="Mine")
+    assert (segment.scope, segment.match, segment.conditions) == ("user", "any", [*conditions])
+    assert (segment.workspace, segment.is_default) == (acme_rows.workspace, False)
     # Saving the page without changes keeps the conditions.
-    form = member.get(page(made)).context["adminform"].form
+    form = member.get(page(segment)).context["adminform"].form
     again = [
         {name: "" if value is None else value for name, value in row.initial.items()}
         for row in form.rows.rows[: len(MADE)]
     ]
-    assert member.post(page(made), filled_in(*again, match="any", name="Mine")).status_code == 302
-    made.refresh_from_db()
-    assert made.conditions == [*conditions]
+    assert (
+        member.post(page(segment), filled_in(*again, match="any", name="Mine")).status_code == 302
+    )
+    segment.refresh_from_db()
+    assert segment.conditions == [*conditions]
 
 
 def test_a_segment_of_accounts_may_have_a_condition_on_an_insight(
@@ -189,9 +191,9 @@ def test_a_segment_of_accounts_may_have_a_condition_on_an_insight(
     row = {"what": "insight", "insight": "seats_unused", "has_insight": "no"}
     inputs = {**new(acme_rows, row, {"what": ""}), "scope": "account"}
     assert member.post(reverse(ADD), inputs).status_code == 302
-    made = Segment.objects.get(name="Mine")
-    assert made.conditions == [{"kind": "insight", "insight": "seats_unused", "has": False}]
-    html = member.get(page(made)).content.decode()
+    segment = Segment.objects.get(name="Mine")
+    assert segment.conditions == [{"kind": "insight", "insight": "seats_unused", "has": False}]
+    html = member.get(page(segment)).content.decode()
     assert '<option value="seats_unused" selected>Seats unused</option>' in html
     listed = member.get(reverse(LIST)).content.decode()
     assert "Does not have the insight “Seats unused”" in listed
@@ -232,6 +234,7 @@ def test_a_condition_that_cannot_be_used_says_why(member: Client, acme_rows: Row
     assert not Segment.objects.filter(name="Mine").exists()
 
 
+@pytest.mark.slow
 @each(
     ("changes", "sentence"),
     [
@@ -289,11 +292,11 @@ def test_more_segments_than_a_workspace_may_have_are_refused_and_the_others_can_
 def test_saving_shows_the_members(member: Client, acme_rows: Rows) -> None:
     members = f"{reverse('admin:engagement_user_changelist')}?workspace={acme_rows.workspace.pk}"
     answer = member.post(reverse(ADD), new(acme_rows, TRAIT))
-    made = Segment.objects.get(name="Mine")
-    assert answer["Location"] == f"{members}&segment={made.pk}"
-    answer = member.post(page(made), filled_in(TRAIT, name="Ours"))
-    assert answer["Location"] == f"{members}&segment={made.pk}"
-    assert f"{members}&amp;segment={made.pk}" in member.get(page(made)).content.decode()
+    segment = Segment.objects.get(name="Mine")
+    assert answer["Location"] == f"{members}&segment={segment.pk}"
+    answer = member.post(page(segment), filled_in(TRAIT, name="Ours"))
+    assert answer["Location"] == f"{members}&segment={segment.pk}"
+    assert f"{members}&amp;segment={segment.pk}" in member.get(page(segment)).content.decode()
     # One's own segments come before the default ones.
     html = member.get(reverse(LIST)).content.decode()
     assert html.index("Ours") < html.index("Most Engaged")

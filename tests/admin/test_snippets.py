@@ -79,6 +79,7 @@ def run_in_python(script: str) -> None:
     exec(script, {})
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("language", ["curl", "Python"])
 def test_the_lines_introduce_a_user_and_count_an_event(
@@ -103,6 +104,7 @@ def test_the_readme_and_the_first_start_have_the_same_lines() -> None:
     assert lines in FirstStart(credentials).instructions(address)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_a_product_made_in_the_admin_comes_with_a_key_whose_lines_work(
     root: Client, live_server: Any

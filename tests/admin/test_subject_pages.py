@@ -260,11 +260,11 @@ def test_an_account_page_shows_the_last_twenty_events_of_all_its_users(
     root: Client, acme_rows: Rows
 ) -> None:
     # One busy user, many others, and days between events, in order of time.
-    told = [("busy", "opened", minute) for minute in range(-10, 0)]
-    told += [(f"user {minute}", "opened", minute) for minute in range(12)]
-    told += [("busy", "shared", 20), ("ann", "opened", 3 * 1440), ("busy", "opened", 4 * 1440)]
-    done_in_account(acme_rows, *told)
-    assert events_of(root, acme_rows) == [(who, minute) for who, _, minute in told[:-21:-1]]
+    events = [("busy", "opened", minute) for minute in range(-10, 0)]
+    events += [(f"user {minute}", "opened", minute) for minute in range(12)]
+    events += [("busy", "shared", 20), ("ann", "opened", 3 * 1440), ("busy", "opened", 4 * 1440)]
+    done_in_account(acme_rows, *events)
+    assert events_of(root, acme_rows) == [(who, minute) for who, _, minute in events[:-21:-1]]
 
 
 def test_what_users_did_in_other_accounts_is_not_an_accounts_event(
@@ -387,8 +387,8 @@ def test_no_workspace_of_another_product_is_taken(
     root: Client, member: Client, acme_rows: Rows, globex_rows: Rows, page: Any
 ) -> None:
     for who in (root, member):
-        for asked in (globex_rows.workspace.pk, 0, -1, "", "x", "9" * 30, "\x00"):
-            answer = who.get(page(acme_rows, workspace=asked))
+        for workspace_id in (globex_rows.workspace.pk, 0, -1, "", "x", "9" * 30, "\x00"):
+            answer = who.get(page(acme_rows, workspace=workspace_id))
             assert answer.status_code == 404
             assert b"Globex" not in answer.content
     own = member.get(page(acme_rows, workspace=acme_rows.workspace.pk))

@@ -91,15 +91,15 @@ def effect(client: Client, workspace: Workspace, data: dict[str, Any]) -> str:
 
 def rankings(html: str) -> dict[str, list[str]]:
     """The text of each table's rows: rank, name, move, and score."""
-    found: dict[str, list[str]] = {}
+    members_by_segment: dict[str, list[str]] = {}
     for section in re.findall(r"<section.*?</section>", html, re.DOTALL):
         (title,) = re.findall(r"<h3>(.*?)</h3>", section)
         for table in re.findall(r"<table>.*?</table>", section, re.DOTALL):
             (side,) = re.findall(r"<caption>(.*?)</caption>", table)
             rows = re.findall(r"<tr.*?</tr>", table, re.DOTALL)
             texts = [" ".join(re.sub(r"<[^>]*>", " ", row).split()) for row in rows]
-            found[f"{title} {side}"] = texts
-    return found
+            members_by_segment[f"{title} {side}"] = texts
+    return members_by_segment
 
 
 def stored(workspace: Workspace) -> tuple[object, ...]:

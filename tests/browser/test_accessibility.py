@@ -17,7 +17,7 @@ from tests.browser.conftest import PASSWORD
 from tests.browser.test_every_page import NO_PAGES
 from tests.clients.conftest import HERE, need
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 AXE = HERE / "node_modules" / "axe-core" / "axe.min.js"
 # WCAG 2.2 AA, and what axe's authors recommend besides.
@@ -39,8 +39,8 @@ axe.run(document, {resultTypes: ["violations"], runOnly: arguments[0]}).then(res
 
 
 def violations(browser: Browser, rules: Any = RULES) -> list[Any]:
-    found: list[Any] = browser.driver.execute_async_script(RUN, rules)
-    return found
+    problems: list[Any] = browser.driver.execute_async_script(RUN, rules)
+    return problems
 
 
 def test_axe_finds_nothing_on_any_page(browser: Browser, acme: Product, globex: Product) -> None:
@@ -54,7 +54,7 @@ def test_axe_finds_nothing_on_any_page(browser: Browser, acme: Product, globex: 
     rescore.rescore(timezone.now())
     browser.open("/admin/")
     browser.driver.execute_script(script)
-    found = [("login", *violation) for violation in violations(browser)]
+    problems = [("login", *violation) for violation in violations(browser)]
     root = AdminUser.objects.create_superuser("root", password=PASSWORD)
     browser.log_in("root", PASSWORD)
     ProductMember.objects.create(product=acme, user=root)
@@ -77,5 +77,5 @@ def test_axe_finds_nothing_on_any_page(browser: Browser, acme: Product, globex: 
         browser.driver.execute_script(script)
         for scheme, rules in (("light", RULES), ("dark", COLORS)):
             browser.prefer(scheme)
-            found += [(url, scheme, *violation) for violation in violations(browser, rules)]
-    assert found == [], "\n".join(map(str, found))
+            problems += [(url, scheme, *violation) for violation in violations(browser, rules)]
+    assert problems == [], "\n".join(map(str, problems))

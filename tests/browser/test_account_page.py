@@ -8,7 +8,7 @@ from engagement.models import AccountEngagement, Product
 from tests.admin.rows import fill
 from tests.browser.browsing import NARROW, Browser
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_the_chart_of_a_large_account_comes_by_itself(

@@ -12,7 +12,7 @@ from tests.admin.rows import quarantined
 from tests.browser.browsing import Browser
 from tests.browser.conftest import PASSWORD, LogIn
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_a_newcomer_sends_a_first_event_and_finds_it(browser: Browser) -> None:

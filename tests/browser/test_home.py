@@ -16,7 +16,7 @@ from tests.browser.conftest import PASSWORD, LogIn
 from tests.engagement.history import track
 from tests.pipeline.waiting import wait
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_from_nothing_set_up_to_a_first_number(browser: Browser) -> None:

@@ -10,7 +10,7 @@ from tests.browser.conftest import LogIn
 from tests.engagement.history import identify
 from tests.pipeline.waiting import wait
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 # Counts the page's own requests.
 REQUESTS = "return performance.getEntriesByType('resource').filter(e => /messages/.test(e.name))"

@@ -7,7 +7,7 @@ from engagement.models import Product, ProductMember
 from tests.browser.browsing import NARROW
 from tests.browser.conftest import PASSWORD, LogIn
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_a_manager_invites_and_the_person_joins(as_member: LogIn, acme: Product) -> None:

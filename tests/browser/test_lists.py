@@ -7,7 +7,7 @@ from engagement.models import AccountEngagement, Product, SavedView
 from tests.admin.rows import Rows, an_account, fill
 from tests.browser.browsing import NARROW, Browser
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from engagement.models import Product
 from tests.admin.rows import fill
 from tests.browser.browsing import NARROW, WIDE, Browser
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def press_keys(browser: Browser, *keys: str) -> None:

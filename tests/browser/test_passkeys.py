@@ -9,7 +9,7 @@ from engagement.models import Product, SecondFactor
 from tests.browser.browsing import NARROW, Browser
 from tests.browser.conftest import PASSWORD, LogIn
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def log_out(browser: Browser) -> None:

@@ -15,7 +15,7 @@ from tests.browser.browsing import NARROW, Browser
 from tests.clients.conftest import HERE, need
 from tests.start.running import free_port
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 PROGRAM = HERE / "programs" / "identity_provider.mjs"
 

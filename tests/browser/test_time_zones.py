@@ -4,7 +4,7 @@ import pytest
 
 from tests.browser.browsing import Browser
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_a_login_that_chose_no_zone_sees_the_browsers(as_root: Browser) -> None:

@@ -20,7 +20,7 @@ from tests.browser.browsing import Browser
 from tests.browser.conftest import LogIn
 from tests.browser.test_navigation import press_keys
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 # The events of each user: how many days ago, and how often.
 ACTIVITY = {

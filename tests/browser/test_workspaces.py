@@ -12,7 +12,7 @@ from engagement.rescoring.rescore import rescore
 from tests.browser.browsing import NARROW, Browser
 from tests.browser.conftest import LogIn
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

@@ -60,9 +60,9 @@ def service(up: Up) -> Iterator[Service]:
     """With a read token of its own: the walk uses up what the first one may ask in a minute."""
     make = "from engagement.models import Product; from readapi.models import ApiToken; "
     make += "print(ApiToken.create(Product.objects.get(), 'clients').secret)"
-    made = manage(up.data_dir, "shell", "-v", "0", "-c", make)
-    assert made.returncode == 0, made.stderr
-    running = Service(up, made.stdout.strip())
+    result = manage(up.data_dir, "shell", "-v", "0", "-c", make)
+    assert result.returncode == 0, result.stderr
+    running = Service(up, result.stdout.strip())
     yield running
     running.close()
 
@@ -70,19 +70,19 @@ def service(up: Up) -> Iterator[Service]:
 @pytest.fixture(scope="session")
 def node() -> str:
     """Node.js, with the SDKs of package.json."""
-    found = shutil.which("node")
-    need(found, "Node.js")
+    program = shutil.which("node")
+    need(program, "Node.js")
     need((HERE / "node_modules").is_dir(), "what tests/clients/package.json names")
-    assert found
-    return found
+    assert program
+    return program
 
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    need(found, "Chromium")
-    assert found
-    return found
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    need(program, "Chromium")
+    assert program
+    return program
 
 
 @pytest.fixture(scope="package")

@@ -16,8 +16,6 @@ from tests.clients.sending import Call
 from tests.clients.service import Scope, Service
 from tests.start.running import until
 
-pytestmark = pytest.mark.slow
-
 PROGRAMS = HERE / "programs"
 STANDALONE = (
     HERE / "node_modules" / "@segment" / "analytics-next" / "dist" / "umd" / "standalone.js"

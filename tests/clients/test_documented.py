@@ -17,8 +17,6 @@ from tests.clients.conftest import HERE, need
 from tests.clients.service import Service
 from tests.start.running import until
 
-pytestmark = pytest.mark.slow
-
 DOCUMENT = Path(settings.BASE_DIR) / "docs" / "sending-data.md"
 SECTION = re.compile(r"^## (.+?)$(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 SNIPPET = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -23,8 +23,6 @@ from tests.clients.service import Service
 from tests.start.clicking import Admin
 from tests.start.running import Up, fetch, survivors, until
 
-pytestmark = pytest.mark.slow
-
 PLANTED = "planted-token-Qw93"
 FRESH = "planted-token-Fr27"
 FIRST_SITE = create_site(1, 0)

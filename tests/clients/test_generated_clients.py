@@ -16,7 +16,7 @@ from tests.clients.conftest import HERE
 from tests.clients.service import Service
 from tests.start.running import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("node")]
+pytestmark = pytest.mark.usefixtures("node")
 
 BIN = HERE / "node_modules" / ".bin"
 PROGRAM = "typed_client.ts"

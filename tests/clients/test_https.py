@@ -24,8 +24,6 @@ from tests.clients.replaying import Replayer
 from tests.clients.service import Service
 from tests.start.running import free_port, listens, until
 
-pytestmark = pytest.mark.slow
-
 DOCUMENT = Path(settings.BASE_DIR) / "docs" / "sending-data.md"
 # Debian keeps nginx where only root looks for programs.
 PATH = f"{os.environ['PATH']}:/usr/sbin"

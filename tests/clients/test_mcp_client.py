@@ -10,8 +10,6 @@ import requests
 
 from tests.clients.service import Service
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def scored(service: Service, prefix: str) -> str:

@@ -16,8 +16,6 @@ from tests.clients.recordings.story import AGO, VIEWS, Recording
 from tests.clients.replaying import Replayer
 from tests.clients.service import Service
 
-pytestmark = pytest.mark.slow
-
 DOCUMENT = Path(settings.BASE_DIR) / "docs" / "sending-data.md"
 # PHP writes whole seconds; the rest is the way of the requests on a busy machine.
 ON_THE_WAY = timedelta(seconds=60)

@@ -19,7 +19,7 @@ from tests.clients.sending import (
 from tests.clients.service import Service
 from tests.start.running import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("node")]
+pytestmark = pytest.mark.usefixtures("node")
 
 LONG_AGO = datetime(2026, 3, 1, 10, 30, tzinfo=UTC)
 # The clocks are the same; what is left is the way of the request.

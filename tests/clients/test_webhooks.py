@@ -16,7 +16,7 @@ from tests.notifications.receiver import Received, Receiver
 from tests.notifications.rows import a_destination
 
 __all__ = ["receiver"]
-pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+pytestmark = pytest.mark.django_db
 PROGRAM = Path(__file__).parent / "programs" / "webhooks.mjs"
 
 

@@ -236,6 +236,23 @@ def test_no_conditions_select_everybody(acme: Product, match: str) -> None:
 
 
 @each(
+    ("condition", "uses_time"),
+    [
+        ({"kind": "metric", "metric": "tenure_days", "operator": "at_least", "value": 9}, True),
+        ({"kind": "metric", "metric": "raw_score", "operator": "at_least", "value": 9}, False),
+        ({"kind": "insight", "insight": "new_account"}, True),
+        ({"kind": "active", "active": True}, False),
+        ({"kind": "trend", "trend": "rising"}, False),
+        (when("last_active", "within_days", 7), True),
+    ],
+)
+def test_whether_a_new_day_alone_can_change_the_members(
+    condition: dict[str, Any], uses_time: bool
+) -> None:
+    assert rules.parse_rule({"conditions": [condition]}, "account").uses_time is uses_time
+
+
+@each(
     ("condition", "uses_time", "uses_account_traits"),
     [
         (trait("is", "pro"), False, False),

@@ -68,11 +68,11 @@ def test_a_calm_account_has_no_insights() -> None:
 )
 def test_activity_stopped(last_day: int, text: str) -> None:
     last_at = datetime(2026, 9, last_day, 23, 59, tzinfo=UTC)
-    found = only(apply_rules(facts(raw_score=0, last_active_at=last_at)))
-    assert (found.kind, found.severity) == ("activity_stopped", "warning")
+    insight = only(apply_rules(facts(raw_score=0, last_active_at=last_at)))
+    assert (insight.kind, insight.severity) == ("activity_stopped", "warning")
     # Events with a weight of 0 may continue.
-    assert found.text == text
-    assert found.numbers["days"] == 24 - last_day
+    assert insight.text == text
+    assert insight.numbers["days"] == 24 - last_day
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_a_rising_score_names_the_events_behind_it() -> None:
             event("exported", 9, 1),
         ]
     )
-    found = only(apply_rules(facts(scores=RISING), details))
-    assert (found.kind, found.severity) == ("trend_up", "good")
-    assert found.text == (
+    insight = only(apply_rules(facts(scores=RISING), details))
+    assert (insight.kind, insight.severity) == ("trend_up", "good")
+    assert insight.text == (
         "The score rose by 23.4 to 80.8 in 7 days. Mainly because of “shared” (15 → 75 points), "
         "“opened” (50 → 57 points) and “logged in” (0 → 2 points)."
     )
-    assert found.numbers["events"][0] == {
+    assert insight.numbers["events"][0] == {
         "name": "shared",
         "count": 15,
         "last_period_count": 3,
@@ -112,9 +112,9 @@ def test_a_rising_score_names_the_events_behind_it() -> None:
 
 def test_a_falling_score_names_the_events_that_fell() -> None:
     details = Details([event("opened", 90, 20), event("shared", 1, 2)])
-    found = only(apply_rules(facts(scores=FALLING), details))
-    assert (found.kind, found.severity) == ("trend_down", "warning")
-    assert found.text == (
+    insight = only(apply_rules(facts(scores=FALLING), details))
+    assert (insight.kind, insight.severity) == ("trend_down", "warning")
+    assert insight.text == (
         "The score fell by 22.5 to 40.0 in 7 days. Mainly because of “opened” (90 → 20 points)."
     )
 
@@ -128,9 +128,9 @@ def test_a_score_may_fall_because_others_rose() -> None:
 def test_one_person_has_most_of_the_activity() -> None:
     account = facts(top_user_points=70)
     ann = Details(top_user=TopUser(7, "ann", "Ann"))
-    found = only(apply_rules(account, ann))
-    assert found.text == "Ann accounts for 70% of this account’s activity (12 users in total)."
-    assert found.numbers == {
+    insight = only(apply_rules(account, ann))
+    assert insight.text == "Ann accounts for 70% of this account’s activity (12 users in total)."
+    assert insight.numbers == {
         "user": {"id": 7, "tracking_id": "ann", "name": "Ann"},
         "share": 0.7,
         "total_users": 12,
@@ -171,11 +171,11 @@ def test_breadth_narrows() -> None:
     names = [event(name, 5, 0) for name in ("a", "b", "c", "d")]
     details = Details([event("e", 5, 5), event("f", 1, 1), *names])
     account = facts(event_names=2, event_names_last_period=6)
-    found = only(apply_rules(account, details))
-    assert found.text == (
+    insight = only(apply_rules(account, details))
+    assert insight.text == (
         "Only 2 of 6 events are still in use. No longer used: “a”, “b”, “c” and 1 more."
     )
-    assert found.numbers == {"event_names": 2, "event_names_last_period": 6}
+    assert insight.numbers == {"event_names": 2, "event_names_last_period": 6}
     assert only(apply_rules(account)).text == "Only 2 of 6 events are still in use."
 
 
@@ -198,9 +198,9 @@ def test_licensed_seats(seats: float, active: int, kind: str, text: str) -> None
     account = facts(
         traits={"am.tier.number": seats}, active_users=active, active_users_last_period=50
     )
-    found = only(apply_rules(account))
-    assert (found.kind, found.text) == (kind, text)
-    assert found.numbers["license_utilization"] == active / seats
+    insight = only(apply_rules(account))
+    assert (insight.kind, insight.text) == (kind, text)
+    assert insight.numbers["license_utilization"] == active / seats
 
 
 @pytest.mark.parametrize(("seats", "active"), [(50, 15), (50, 50), ("50", 1), (0, 1)])
@@ -321,9 +321,9 @@ def test_an_account_younger_than_two_periods_is_new_and_compared_with_nothing(
             traits={"am.tier.number": 500},
             **times,
         )
-        found = only(apply_rules(account))
-        assert (found.kind, found.severity) == ("new_account", "notice")
-        assert found.text == f"New: {text}. The score is {scores.now}."
+        insight = only(apply_rules(account))
+        assert (insight.kind, insight.severity) == ("new_account", "notice")
+        assert insight.text == f"New: {text}. The score is {scores.now}."
 
 
 def test_an_account_two_periods_old_is_compared() -> None:
@@ -359,9 +359,9 @@ def test_a_share_above_zero_is_never_0_percent(active: int, licensed: int, share
         active_users_last_period=100,
         traits={"am.tier.number": licensed},
     )
-    found = only(apply_rules(account))
-    assert found.text.startswith(f"Only {active} of {licensed:,} licensed seats ")
-    assert found.text.endswith(f" active ({share}).")
+    insight = only(apply_rules(account))
+    assert insight.text.startswith(f"Only {active} of {licensed:,} licensed seats ")
+    assert insight.text.endswith(f" active ({share}).")
 
 
 def test_nearly_all_points_are_not_100_percent() -> None:

@@ -89,6 +89,7 @@ def default_of(product: Product) -> Workspace:
     return product.workspaces.get(name="Default")
 
 
+@pytest.mark.slow
 def test_a_backfill_in_batches_scores_the_past_like_a_new_workspace(
     acme: Product,
 ) -> None:
@@ -123,6 +124,7 @@ def test_events_of_a_past_day_change_the_benchmarks_of_their_windows(
     assert now == shown(afresh(acme))
 
 
+@pytest.mark.slow
 def test_events_that_move_to_another_account_change_the_past_of_accounts(acme: Product) -> None:
     tell(acme, *introductions())
     tell(acme, *(track(user, "opened", -24 * day) for user, _ in PEOPLE for day in range(60)))
@@ -141,6 +143,7 @@ def test_events_before_a_user_is_identified_count_in_the_past(acme: Product) -> 
     assert shown(default_of(acme)) == shown(afresh(acme))
 
 
+@pytest.mark.slow
 def test_events_before_a_user_enters_the_audience_count_in_the_past(acme: Product) -> None:
     condition = {"kind": "trait", "trait": "role", "operator": "is", "value": "admin"}
     audience = {"match": "all", "conditions": [condition]}
@@ -164,6 +167,7 @@ def test_days_on_which_nothing_was_scored_get_their_benchmarks(acme: Product) ->
     assert_same_past_as_a_new_workspace(acme)
 
 
+@pytest.mark.slow
 def test_events_scored_after_midnight_count_in_the_benchmark_of_their_day(acme: Product) -> None:
     tell(acme, *introductions(), *(message for day in range(1, 60) for message in steady(day)))
     before_midnight = NOON + timedelta(hours=11, minutes=59)
@@ -288,6 +292,7 @@ def test_days_that_become_stale_behind_a_step_wait_for_the_next_run(
     assert scores_of(default_of(scored)).past_benchmarks_stale_from == NOON.date() - 70 * DAY
 
 
+@pytest.mark.slow
 def test_the_past_waits_until_all_changed_counts_are_scored(
     scored: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,8 +15,10 @@ from engagement.rescoring.rescore import rescore
 from engagement.rules.rules import parse_rule
 from engagement.scores import history
 from engagement.segments import members
+from tests.database import one_server
 from tests.engagement.history import NOON, identify, tell, track
 
+pytestmark = one_server
 USERS, DAYS = 100, 10
 COUNTS = USERS * DAYS
 

@@ -41,14 +41,14 @@ def two_tellings(
     draw: st.DrawFn, with_aliases: bool = False
 ) -> tuple[list[Message], list[list[int]]]:
     """Messages, and their places in another order, split into batches."""
-    told: list[Message] = draw(st.lists(messages, min_size=1, max_size=12))
+    drawn_messages: list[Message] = draw(st.lists(messages, min_size=1, max_size=12))
     if with_aliases:
-        told += draw(st.lists(aliases, min_size=1, max_size=4))
-    order = draw(st.permutations(range(len(told))))
-    cuts = sorted(draw(st.sets(st.integers(1, len(told)), max_size=4)))
-    bounds = [0, *cuts, len(told)]
+        drawn_messages += draw(st.lists(aliases, min_size=1, max_size=4))
+    order = draw(st.permutations(range(len(drawn_messages))))
+    cuts = sorted(draw(st.sets(st.integers(1, len(drawn_messages)), max_size=4)))
+    bounds = [0, *cuts, len(drawn_messages)]
     batches = [order[a:b] for a, b in pairwise(bounds)]
-    return told, [batch for batch in batches if batch]
+    return drawn_messages, [batch for batch in batches if batch]
 
 
 def scores(product: Product) -> dict[str, Any]:

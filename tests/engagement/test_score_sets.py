@@ -197,7 +197,7 @@ def test_progress_is_a_sentence(busy: Product, monkeypatch: pytest.MonkeyPatch) 
         workspaces = Workspace.objects.filter(product=busy).select_related("scores")
         return sets.describe_progress(sets.prefetch_building(workspaces).get())
 
-    assert progress() == "Up to date through 2026-09-24"
+    assert progress() == "Up to date through 24 Sep 2026"
     weigh(busy, "opened", 9)
     suffix = "Until it finishes, you see the old scores."
     assert progress() == f"Recalculating (users next). {suffix}"

@@ -8,6 +8,7 @@ from django.db import IntegrityError
 
 from engagement.models import (
     AccountEngagement,
+    DailyBenchmark,
     EventName,
     EventWeight,
     Product,
@@ -284,6 +285,26 @@ def test_rollover_over_several_days(acme: Product) -> None:
     assert (users(acme), accounts(acme)) == ({"ann": 3}, {"initech": 3})
     rescore(NOON + timedelta(days=400))
     assert (users(acme), accounts(acme)) == ({"ann": 0}, {"initech": 0})
+
+
+def test_a_clock_that_was_ahead_leaves_no_scores_of_its_day(acme: Product) -> None:
+    tell(acme, identify("ann", group="initech"), identify("bob"))
+    tell(acme, *(track("ann", hours=-24 * day) for day in range(7)), track("bob", hours=-9 * 24))
+    rescore(NOON)
+    before = (users(acme), accounts(acme))
+    assert before == ({"ann": 7, "bob": 0}, {"initech": 7})
+    for days in (1, 40):
+        rescore(NOON + timedelta(days=days))
+        assert users(acme) != before[0]
+        rescore(NOON)
+        assert (users(acme), accounts(acme)) == before
+        assert scores_of(acme).scored_day == NOON.date()
+        assert not DailyBenchmark.objects.filter(day__gt=NOON.date()).exists()
+    # The clocks of two machines differ around midnight.
+    midnight = NOON + timedelta(hours=12)
+    rescore(midnight)
+    rescore(midnight - timedelta(minutes=30))
+    assert scores_of(acme).scored_day == midnight.date()
 
 
 def test_an_event_minutes_ahead_of_midnight_counts_on_its_own_day(acme: Product) -> None:

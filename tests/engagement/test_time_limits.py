@@ -21,7 +21,7 @@ from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from engagement.scores import benchmarks, past_benchmarks, raw
 from engagement.segments import attention, counts
-from tests.database import one_server
+from tests.database import CITUS, one_server
 from tests.engagement.history import NOON, group, identify, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -73,7 +73,9 @@ def test_a_statement_over_the_limit_is_retried_with_half_of_its_subjects(
     slow_for_many.clear()
     busy(acme, *PEOPLE)
     rescore(NOON)
-    assert slow_for_many[:4] == [10, 5, 2, 4] and max(slow_for_many[4:]) <= 4
+    assert slow_for_many[:3] == [10, 5, 2] and max(slow_for_many[3:]) <= 4
+    # A statement takes longer on a cluster.
+    assert CITUS or slow_for_many[3] == 4
     assert raws(acme) == dict.fromkeys(PEOPLE, 1)
     assert not RescoreRequest.objects.exists()
 

@@ -243,6 +243,7 @@ def test_limits_hold_and_under_them_nothing_changes(
         limits.setattr(trait_limits, "ALWAYS_ALLOWED_BYTES", 0)
         traits, stamps, refused = "{}", "{}", False
         for patch in patches:
+            assert trait_limits.merge_new([patch]) == merge_patches("{}", "{}", [patch])
             merged, names = merge_patches(traits, stamps, [patch])
             refused = refused or bool(names)
             if merged is not None:

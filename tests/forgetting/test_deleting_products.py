@@ -198,6 +198,7 @@ def test_deletion_waits_for_a_batch_that_is_under_way(acme: Product) -> None:
     assert not RescoreRequest.objects.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_drains_scoring_and_deletions_leave_nothing(
     acme: Product, acme_key: str, globex: Product, monkeypatch: pytest.MonkeyPatch

@@ -26,7 +26,7 @@ def accepted(monkeypatch: pytest.MonkeyPatch) -> list[Accepted]:
     messages: list[Accepted] = []
 
     def accept(
-        sent: Sequence[Payload], key: str, received_at: datetime, request_id: str | None
+        sent: Sequence[Payload], key: str, received_at: datetime, *ids_and_trace: str | None
     ) -> None:
         messages.extend(Accepted(message, key, received_at) for message in sent)
 

@@ -13,7 +13,7 @@ ORIGIN = "https://app.example.com"
 EVERY_MINIMAL = MINIMAL | SEGMENT_MINIMAL
 ALLOWED = (
     "Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-ID, "
-    "X-Retry-Count, AnonymousId, SentAt"
+    "X-Retry-Count, AnonymousId, SentAt, traceparent, tracestate"
 )
 KEY = {"HTTP_ORIGIN": ORIGIN, "HTTP_AUTHORIZATION": "Basic edk_one"}
 

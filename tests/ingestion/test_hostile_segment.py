@@ -125,8 +125,8 @@ def test_a_batch_with_a_piece_cut_out_or_put_in(
 @given(times, times, st.none() | times)
 def test_any_clocks(timestamp: str, sent_at: str, received_at: str | None) -> None:
     message = FULL | {"type": "track", "timestamp": timestamp, "receivedAt": received_at}
-    (made,) = open_door("batch", json.dumps({"batch": [message], "sentAt": sent_at}), {})
-    assert made.user_id is not None or isinstance(made, UnusableMessage)
+    (payload,) = open_door("batch", json.dumps({"batch": [message], "sentAt": sent_at}), {})
+    assert payload.user_id is not None or isinstance(payload, UnusableMessage)
 
 
 @at_any_pace

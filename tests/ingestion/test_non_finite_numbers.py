@@ -140,8 +140,8 @@ def test_it_is_no_identifier(path: str, number: str, post: Post) -> None:
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_line_of_a_file_is_read_alike(number: str) -> None:
-    said = lines.parse(with_number(TRACK, number, "properties", "price").decode(), NOW)
-    assert isinstance(said.statement, Track)
+    parsed_line = lines.parse(with_number(TRACK, number, "properties", "price").decode(), NOW)
+    assert isinstance(parsed_line.statement, Track)
     with pytest.raises(IngestionError, match="out of range"):
         lines.parse(
             with_number({"type": "identify", "userId": "a"}, number, "traits", "x").decode(), NOW

@@ -324,10 +324,13 @@ def test_a_single_invalid_message_gets_an_error_in_both_shapes(
     for path in (FORWARD, f"/segment/v1/{said['type']}"):
         answer = post(path, said, **KEY)
         assert answer.status_code == 400
-        told = body_of(answer)
-        assert told["error"]["field"] == field
-        assert sentence in told["message"]
-        assert (told["code"], told["message"]) == (told["error"]["code"], told["error"]["message"])
+        error = body_of(answer)
+        assert error["error"]["field"] == field
+        assert sentence in error["message"]
+        assert (error["code"], error["message"]) == (
+            error["error"]["code"],
+            error["error"]["message"],
+        )
     assert not accepted
 
 
@@ -346,10 +349,10 @@ def test_in_a_batch_a_bad_message_is_noted_and_costs_no_other(
 
 @each("kind", BAD_TYPES)
 def test_an_unknown_type_is_bad(kind: Any, post: Post, accepted: list[Accepted]) -> None:
-    said = {**TRACK, "type": kind}
-    answer = post(FORWARD, said, **KEY)
+    body = {**TRACK, "type": kind}
+    answer = post(FORWARD, body, **KEY)
     assert (answer.status_code, body_of(answer)["error"]["field"]) == (400, "type")
-    assert post(BATCH, {"batch": [said]}, **KEY).status_code == 200
+    assert post(BATCH, {"batch": [body]}, **KEY).status_code == 200
     (note,) = (one.message for one in accepted)
     assert note == UnusableMessage(
         DropReason.INVALID,
@@ -374,9 +377,9 @@ def test_what_is_no_message_at_all_is_noted(
 def test_a_note_keeps_nothing_but_what_helps_to_find_the_message(
     post: Post, accepted: list[Accepted]
 ) -> None:
-    said = {**TRACK, "messageId": "m1", "timestamp": "?", "properties": {"planted": "planted"}}
-    said |= {"context": {"ip": "planted"}, "traits": {"email": "planted"}, "userId": "planted"}
-    post(BATCH, {"batch": [said]}, **KEY)
+    body = {**TRACK, "messageId": "m1", "timestamp": "?", "properties": {"planted": "planted"}}
+    body |= {"context": {"ip": "planted"}, "traits": {"email": "planted"}, "userId": "planted"}
+    post(BATCH, {"batch": [body]}, **KEY)
     (note,) = (one.message for one in accepted)
     assert isinstance(note, UnusableMessage)
     assert (note.kind, note.event, note.message_id) == ("track", "Report exported", "m1")
@@ -573,28 +576,28 @@ def test_the_senders_clock_is_corrected_by_when_it_sent(
 def test_a_message_that_comes_alone_says_itself_when_it_was_sent(
     path: str, post: Post, accepted: list[Accepted]
 ) -> None:
-    said = {**TRACK, "timestamp": "2030-01-01T00:00:00Z", "sentAt": "2030-01-01T00:01:00Z"}
-    post(path, said, **KEY)
+    body = {**TRACK, "timestamp": "2030-01-01T00:00:00Z", "sentAt": "2030-01-01T00:01:00Z"}
+    post(path, body, **KEY)
     assert seconds_off(accepted) == approx(60)
 
 
 def test_in_a_batch_the_batchs_sent_at_counts_and_else_the_messages(
     post: Post, accepted: list[Accepted]
 ) -> None:
-    said = {**TRACK, "timestamp": "2030-01-01T00:00:00Z", "sentAt": "2030-01-01T00:01:00Z"}
-    post(BATCH, {"batch": [said], "sentAt": "2030-01-01T00:00:10Z"}, **KEY)
+    body = {**TRACK, "timestamp": "2030-01-01T00:00:00Z", "sentAt": "2030-01-01T00:01:00Z"}
+    post(BATCH, {"batch": [body], "sentAt": "2030-01-01T00:00:10Z"}, **KEY)
     assert seconds_off(accepted) == approx(10)
     accepted.clear()
-    post(BATCH, {"batch": [said]}, **KEY)
+    post(BATCH, {"batch": [body]}, **KEY)
     assert seconds_off(accepted) == approx(60)
 
 
 def test_the_original_timestamp_counts_where_no_other_is_given(
     post: Post, accepted: list[Accepted]
 ) -> None:
-    said = {"userId": "ada", "event": "x", "originalTimestamp": ISO}
-    post("/segment/v1/track", said, **KEY)
-    post("/segment/v1/track", {**said, "timestamp": "2026-02-01"}, **KEY)
+    body = {"userId": "ada", "event": "x", "originalTimestamp": ISO}
+    post("/segment/v1/track", body, **KEY)
+    post("/segment/v1/track", {**body, "timestamp": "2026-02-01"}, **KEY)
     times = [one.message.timestamp for one in accepted if isinstance(one.message, Track)]
     assert times == [AT, datetime(2026, 2, 1, tzinfo=UTC)]
 
@@ -603,9 +606,9 @@ def test_a_message_with_received_at_is_not_corrected_again(
     post: Post, accepted: list[Accepted]
 ) -> None:
     # As Segment forwards it, a day later: its timestamp is right, the device's clock was not.
-    said = {**TRACK, "originalTimestamp": "2026-03-01T08:30:00Z"}
-    said |= {"sentAt": "2026-03-01T08:30:01Z", "receivedAt": "2026-03-01T10:30:01Z"}
-    post(FORWARD, said, **KEY)
+    body = {**TRACK, "originalTimestamp": "2026-03-01T08:30:00Z"}
+    body |= {"sentAt": "2026-03-01T08:30:01Z", "receivedAt": "2026-03-01T10:30:01Z"}
+    post(FORWARD, body, **KEY)
     assert accepted[0].message.timestamp == AT
 
 
@@ -682,9 +685,9 @@ def test_a_batch_needs_its_array(body: Any, post: Post) -> None:
 
 @each("items", [{}, "x", 1, True])
 def test_an_array_and_nothing_else(items: Any, post: Post) -> None:
-    told = body_of(post(BATCH, {"batch": items}, **KEY))["error"]
-    assert (told["code"], told["field"]) == ("invalid_field", "batch")
-    assert told["message"] == "batch must be an array."
+    error = body_of(post(BATCH, {"batch": items}, **KEY))["error"]
+    assert (error["code"], error["field"]) == ("invalid_field", "batch")
+    assert error["message"] == "batch must be an array."
 
 
 def test_an_empty_batch_is_a_success(post: Post, accepted: list[Accepted]) -> None:

@@ -238,10 +238,10 @@ def test_v1_takes_integers_only(path: str, value: bytes, post: Post) -> None:
 )
 def test_a_clock_is_believed_up_to_five_minutes_ahead(ahead: timedelta, believed: bool) -> None:
     sent = NOW + ahead
-    taken = sent if believed else NOW - timestamps.FUTURE_OFFSET
-    assert timestamps.from_iso(sent.isoformat(), NOW) == taken
+    expected_time = sent if believed else NOW - timestamps.FUTURE_OFFSET
+    assert timestamps.from_iso(sent.isoformat(), NOW) == expected_time
     milliseconds = (sent - timestamps.EPOCH) // timedelta(milliseconds=1)
-    assert timestamps.from_milliseconds(milliseconds, NOW) == taken
+    assert timestamps.from_milliseconds(milliseconds, NOW) == expected_time
 
 
 @each("path", PATHS)

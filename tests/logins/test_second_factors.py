@@ -78,6 +78,20 @@ def test_a_code_works_once_and_an_older_one_no_more(maya: AdminUser) -> None:
     assert second_factors.use_code(maya, code_at(secret, now + STEP), now)
 
 
+def test_how_long_a_code_counts_is_a_setting(settings: Settings) -> None:
+    secret = second_factors.new_app_secret()
+    begins = datetime(2026, 11, 22, 12, 0, 30, tzinfo=UTC)
+    code = code_at(secret, begins)
+
+    def counts(seconds: float) -> bool:
+        at = begins + timedelta(seconds=seconds)
+        return second_factors.matching_step(secret, code, at) is not None
+
+    assert [counts(seconds) for seconds in (-31, -30, 0, 59, 60)] == [False, *[True] * 3, False]
+    settings.CODE_TOLERANCE_SECONDS = 0
+    assert [counts(seconds) for seconds in (-1, 0, 29, 30)] == [False, True, True, False]
+
+
 def test_secrets_and_recovery_codes_are_not_stored_in_the_clear(maya: AdminUser) -> None:
     secret = with_app(maya)
     codes = second_factors.new_recovery_codes(maya)

@@ -85,8 +85,10 @@ def test_signing_in_again_or_out_leaves_no_row_behind(maya: AdminUser) -> None:
     client = sign_in("198.51.100.1")
     sign_in("198.51.100.1", client=client)
     assert LoginSession.objects.count() == 1
-    client.post("/admin/logout/")
+    answer = client.post("/admin/logout/")
     assert not LoginSession.objects.exists()
+    # Nor a page behind the back button.
+    assert answer.headers["Clear-Site-Data"] == '"cache"'
 
 
 def test_a_session_lasts_twelve_hours_whatever_is_stored_in_it(maya: AdminUser) -> None:

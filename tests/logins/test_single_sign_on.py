@@ -185,8 +185,8 @@ def test_groups_give_roles_and_take_away_what_they_gave(provider: Provider, mapp
         ["viewer", ""],
         ["viewer", ""],
     ]
-    made = TrailEntry.objects.get(kind="login", action="added")
-    assert made.note == "Made a login by single sign-on." and made.object_name == ada.username
+    entry = TrailEntry.objects.get(kind="login", action="added")
+    assert entry.note == "Made a login by single sign-on." and entry.object_name == ada.username
 
 
 def test_what_somebody_gave_in_the_admin_stays(
@@ -453,6 +453,7 @@ def test_settings_that_would_let_nobody_or_everybody_in_are_refused() -> None:
     check_ways_in(False, "", True)
 
 
+@pytest.mark.slow
 def test_check_deploy_is_clean_with_everything_set() -> None:
     variables = {
         "EDS_HTTPS": "true",

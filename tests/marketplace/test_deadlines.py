@@ -173,6 +173,7 @@ except MarketplaceUnavailable as failure:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["body", "headers", "TLS"])
 def test_deadlines_hold_in_web_workers(simulator: Simulator, dripping: int, way: str) -> None:
     """They run on gevent, which replaces threads by greenlets."""

@@ -148,12 +148,13 @@ ROWS = st.fixed_dictionaries(
 
 def stored(product: Product) -> tuple[Any, Any]:
     kept = License.objects.filter(product=product).order_by("key")
-    found = {
+    stored_traits = {
         name: traits(product, name) for name in ("fjord", "harbor") if kept.filter(cloud_id=name)
     }
-    return list(kept.values_list("key", "cloud_id", "fields")), found
+    return list(kept.values_list("key", "cloud_id", "fields")), stored_traits
 
 
+@pytest.mark.slow
 @examples(5)
 @given(
     before=st.lists(ROWS, max_size=4),

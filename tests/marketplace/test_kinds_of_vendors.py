@@ -136,6 +136,7 @@ def test_a_worker_does_not_wait_for_an_export(
     assert len(requests_to(simulator, Endpoint.EXPORT)) == 4, "one for each list"
 
 
+@pytest.mark.slow
 def test_an_export_that_never_becomes_ready_is_given_up(
     simulator: Simulator, connection: Connection
 ) -> None:
@@ -244,6 +245,7 @@ def test_an_export_that_disappears_is_requested_again(
 # --- By start date --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("export", ["missing", "failing", "unavailable"])
 def test_without_an_export_a_large_list_is_read_in_parts(
     acme: Product, simulator: Simulator, connection: Connection, export: str
@@ -353,8 +355,8 @@ def test_a_list_that_cannot_be_compared_fails_no_sync_and_the_sync_says_so(
     assert (run.state, run.seen, run.splits_insights) == (RunState.SUCCEEDED, 60, False)
     assert run.note == texts.NOT_COMPARED
     # All four lists, the end of the first one twice.
-    asked = len(license_requests(simulator))
-    simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=401, after=asked - 1))
+    request_count = len(license_requests(simulator))
+    simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=401, after=request_count - 1))
     assert sync_now(connection, NOON + HOUR, Kind.FULL).state == RunState.FAILED
     connection.refresh_from_db()
     assert connection.state == State.REQUIRES_AUTHENTICATION, "the token ended at the last request"

@@ -273,14 +273,20 @@ def test_an_invalid_record_has_a_reason(record: Any, failure: InvalidRecord) -> 
         (b"", "The record is not valid JSON."),
         (b"{", "The record is not valid JSON."),
         (b"nonsense", "The record is not valid JSON."),
-        (b'{"a":"\xff"}', "The record is not valid UTF-8."),
+        (b'{"tier":"\xff"}', "The record is not valid UTF-8."),
         (b'{"a":"\\ud800"}', "The record contains a lone surrogate (half of a character)."),
         (b"[" * 100_000, "The record is nested too deeply."),
-        (b'{"a":1e999}', "The record contains a number that is out of range."),
+        (b'{"tier":1e999}', "The record contains a number that is out of range."),
     ],
 )
 def test_invalid_json_is_an_invalid_record(raw: bytes, reason: str) -> None:
     assert licenses.parse_record(raw, OURS) == InvalidRecord("", reason)
+
+
+def test_a_field_that_is_not_imported_costs_no_license() -> None:
+    raw = msgspec.json.encode(a_record(cloudId="c1"))[:-1]
+    for value in (b'"\xff"', b"1e999", b'{"technicalContact":{"email":1}}'):
+        assert isinstance(licenses.parse_record(raw + b',"x":' + value + b"}", OURS), ParsedLicense)
 
 
 def test_a_record_without_product_id_belongs_to_the_requested_product() -> None:

@@ -99,6 +99,7 @@ def test_the_error_mentions_the_list_of_the_page(
     )
 
 
+@pytest.mark.slow
 def test_a_sync_with_occasional_progress_fails_after_a_day(
     simulator: Simulator, connection: Connection
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_sync_that_never_finishes_in_its_turns_fails_after_a_day(
 # --- Afterwards -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_changes_arrive_while_full_syncs_fail(
     acme: Product, simulator: Simulator, stuck: Connection
 ) -> None:

@@ -445,10 +445,13 @@ def test_a_scheduled_sync_is_full_every_week_and_after_a_gap(
     assert (latest(connection).since is None) == (kind != Kind.RECENT)
 
 
-def test_only_the_newest_syncs_are_kept(connection: Connection) -> None:
-    for hours in range(scheduling.MAX_KEPT_RUNS + 3):
+def test_only_the_newest_syncs_are_kept(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduling, "MAX_KEPT_RUNS", 4)
+    for hours in range(7):
         scheduling.request_sync(connection, Kind.RECENT, NOON + hours * HOUR)
         SyncRun.objects.filter(finished_at=None).update(
             state=RunState.SUCCEEDED, finished_at=NOON + hours * HOUR
         )
-    assert connection.runs.count() == scheduling.MAX_KEPT_RUNS
+    assert connection.runs.count() == 4

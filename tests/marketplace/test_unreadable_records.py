@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from engagement.models import Product
 from marketplace import licenses as reading
-from marketplace import pages
+from marketplace import pages, record_fields
 from marketplace.licenses import InvalidRecord, ParsedLicense, SkippedRecord
 from marketplace.models import Connection
 from marketplace.simulator.feed import Feed
@@ -116,6 +117,17 @@ def test_any_record_is_imported_skipped_or_invalid(record: bytes) -> None:
     assert isinstance(
         reading.parse_record(record, "prod-1"), ParsedLicense | SkippedRecord | InvalidRecord
     )
+
+
+@settings(deadline=None)
+@given(record=st.dictionaries(FIELDS, VALUES, max_size=8).map(encoded))
+def test_a_record_of_the_documented_form_is_read_faster_and_the_same(record: bytes) -> None:
+    fields = record_fields.decode_usual(record)
+    with suppress(msgspec.MsgspecError):
+        decoded = msgspec.json.decode(record)
+        assert fields is None or fields == record_fields.read_fields(decoded)
+        if fields is not None:
+            assert list(fields) == sorted(fields)
 
 
 GOOD = b'{"licenseId":"L-GOOD","cloudId":"good","x":["]",{"y":"\\"}"}]}'

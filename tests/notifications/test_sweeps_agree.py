@@ -18,7 +18,7 @@ from tests.engagement.history import group, identify, tell, track
 from tests.engagement.plain import Definition, Did, raw
 from tests.notifications.rows import Clock, a_destination, a_segment, settle, subscribe
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 USERS = ["ann", "bob", "cyd", "dan"]
 EVENT, OTHER_EVENT = "opened", "paid"

@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.cases import FACTOR
+from tests.cases import scaled
 
 CHECKS = [
     not_a_server_error,
@@ -33,7 +33,7 @@ FIXED = settings(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=10 * FACTOR,
+    max_examples=scaled(10),
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

@@ -35,6 +35,7 @@ def filled(acme: Product, one_connection: None, settings: Any) -> Workspace:
     return fill(acme)
 
 
+@pytest.mark.slow
 def test_sending(db: None, one_connection: None, no_inbox: None) -> None:
     from tests.openapi.drawing import CHECKS, try_each
 

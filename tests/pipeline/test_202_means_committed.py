@@ -383,7 +383,8 @@ def test_the_thread_takes_no_connection_from_the_pool(post: Post, settings: Sett
 
 
 def test_the_insert_is_planned_once_for_a_connection(acme_key: str) -> None:
-    rows: list[group_commit.InboxRow] = [(NOON, credentials.digest(acme_key), "edk_", None, b"{}")]
+    digest = credentials.digest(acme_key)
+    rows: list[group_commit.InboxRow] = [(NOON, digest, "edk_", None, None, b"{}")]
     plans: LiteralString = "SELECT generic_plans + custom_plans FROM pg_prepared_statements"
 
     def insert_twice() -> list[sql.Row]:

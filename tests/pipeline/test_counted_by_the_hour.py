@@ -133,15 +133,18 @@ def test_accepted_is_recorded_dropped_quarantined_and_waiting(
         drain(NOON + timedelta(minutes=attempt))
     wait(acme_key, track("ada"), track("ada"), received_at=NOON)
 
-    told = of(acme)
-    assert told.recorded[-3:] == [2, 0, 0]
-    assert {reason: counts[-3:] for reason, counts in told.dropped.items()} == {
+    status = of(acme)
+    assert status.recorded[-3:] == [2, 0, 0]
+    assert {reason: counts[-3:] for reason, counts in status.dropped.items()} == {
         DropReason.DUPLICATE: [1, 0, 0]
     }
-    assert told.in_quarantine[-3:] == [0, 1, 0] and told.quarantined == 1
-    assert told.in_inbox[-3:] == [0, 0, 2]
-    assert told.waiting and (told.waiting.messages, told.waiting.oldest) == (2, NOON)
-    assert told.accepted == 6
+    assert status.in_quarantine[-3:] == [0, 1, 0] and status.quarantined == 1
+    assert status.in_inbox[-3:] == [0, 0, 2]
+    assert status.waiting and (
+        status.waiting.messages,
+        status.waiting.oldest,
+    ) == (2, NOON)
+    assert status.accepted == 6
     # What moves on is in its new place alone.
     monkeypatch.setattr(processing, "record", record)
     quarantine.retry(quarantined())

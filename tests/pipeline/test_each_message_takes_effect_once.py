@@ -241,6 +241,7 @@ def busy_messages(number: int) -> list[Message]:
     return messages
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("drains", "batch_size"), [(2, 300), (4, 40)])
 def test_drains_side_by_side_record_each_message_once(

@@ -32,9 +32,9 @@ def look(product: Product, term: str = "", **options: Any) -> search.SearchResul
 
 
 def find(product: Product, term: str = "", **options: Any) -> list[SearchHit]:
-    found = look(product, term, **options)
-    assert found.too_slow == []
-    return found.entries
+    hits = look(product, term, **options)
+    assert hits.too_slow == []
+    return hits.entries
 
 
 def states(product: Product, term: str = "", **options: Any) -> list[tuple[int, MessageState]]:
@@ -55,9 +55,9 @@ def test_each_message_is_found_by_each_of_its_names(acme: Product, acme_key: str
     (sent,) = wait(acme_key, replace(track("ada", "opened", group="org"), message_id="m1"))
     for when in ("waiting", "recorded"):
         for term in ("ada", "org", "opened", "m1"):
-            found = dict(states(acme, term))
+            hits = dict(states(acme, term))
             expected = MessageState.WAITING if when == "waiting" else MessageState.RECORDED
-            assert found[sent] == expected, (when, term)
+            assert hits[sent] == expected, (when, term)
         drain()
 
 
@@ -76,20 +76,23 @@ def test_the_newest_messages_are_of_all_kinds(acme: Product, acme_key: str) -> N
     )
     drain()
     (waits,) = wait(acme_key, track("ada"), received_at=LATER)
-    found = find(acme)
-    assert [hit.arrival for hit in found] == [waits, *reversed(sent)]
-    told = {str(hit.message): (hit.state, hit.explanation) for hit in reversed(found)}
-    assert told["identify · user ada · account org"] == (
+    hits = find(acme)
+    assert [hit.arrival for hit in hits] == [waits, *reversed(sent)]
+    texts = {str(hit.message): (hit.state, hit.explanation) for hit in reversed(hits)}
+    assert texts["identify · user ada · account org"] == (
         MessageState.RECORDED,
         "Sent no traits.",
     )
-    assert told["group · account org"] == (MessageState.RECORDED, "Sent these traits: name.")
-    assert told["track · “opened” · user bob"][0] == MessageState.UNIDENTIFIED_USER
-    assert told["identify · user ada"] == (
+    assert texts["group · account org"] == (
+        MessageState.RECORDED,
+        "Sent these traits: name.",
+    )
+    assert texts["track · “opened” · user bob"][0] == MessageState.UNIDENTIFIED_USER
+    assert texts["identify · user ada"] == (
         MessageState.DOUBTFUL_TIME,
         "Sent these traits: name. The timestamp is 1970-01-21.",
     )
-    assert told["alias · user ada · previously a1"][1] == "Joins the two ids."
+    assert texts["alias · user ada · previously a1"][1] == "Joins the two ids."
     # A user under an old id is identified, too.
     wait(acme_key, track("a1", "closed"), received_at=LATER)
     drain(LATER)
@@ -218,8 +221,8 @@ def test_identifies_and_groups_are_found_by_the_traits_they_left(
         group("org", plan="free"),
     )
     drain()
-    told = {entry.arrival: entry.explanation for entry in find(acme, "ada")}
-    assert told == {first: "Wrote these traits: role.", second: "Wrote these traits: name."}
+    texts = {entry.arrival: entry.explanation for entry in find(acme, "ada")}
+    assert texts == {first: "Wrote these traits: role.", second: "Wrote these traits: name."}
     assert [entry.explanation for entry in find(acme, "org")] == ["Wrote these traits: plan."]
     assert [entry.arrival for entry in find(acme, "org")] == [third]
 
@@ -237,12 +240,12 @@ def test_a_repeat_is_dropped_and_its_first_is_named(acme: Product, acme_key: str
     wait(acme_key, identify("ada"))
     first, second = wait(acme_key, named, named)
     drain()
-    found = search.find_messages(acme, "m1", LATER)
-    assert found.seen_at == NOON
-    dropped = next(entry for entry in found.entries if entry.state == MessageState.DROPPED)
+    hits = search.find_messages(acme, "m1", LATER)
+    assert hits.seen_at == NOON
+    dropped = next(entry for entry in hits.entries if entry.state == MessageState.DROPPED)
     assert (dropped.arrival, dropped.explanation) == (second, "Duplicate")
     assert "retry" in dropped.remedy
-    recorded = next(entry for entry in found.entries if entry.state == MessageState.RECORDED)
+    recorded = next(entry for entry in hits.entries if entry.state == MessageState.RECORDED)
     assert (recorded.arrival, recorded.message.message_id) == (first, "m1")
 
 
@@ -252,9 +255,9 @@ def test_a_batch_shares_its_time_and_only_a_lone_event_is_given_the_id(
     wait(acme_key, identify("ada"))
     wait(acme_key, replace(track("ada", "opened"), message_id="m1"), track("ada", "closed"))
     drain()
-    found = find(acme, "m1")
-    assert [entry.message.event for entry in found] == ["closed", "opened"]
-    assert [entry.message.message_id for entry in found] == ["", ""]
+    hits = find(acme, "m1")
+    assert [entry.message.event for entry in hits] == ["closed", "opened"]
+    assert [entry.message.message_id for entry in hits] == ["", ""]
 
 
 def test_what_is_quarantined_is_found_with_its_error(acme: Product, acme_key: str) -> None:
@@ -370,9 +373,9 @@ def test_a_search_that_times_out_is_reported_and_the_rest_is_shown(
     (waits,) = wait(acme_key, track("ada", "opened"))
     monkeypatch.setattr(event_lookup, "events_of_name", lambda *_: sql.fetch("SELECT pg_sleep(5)"))
     monkeypatch.setattr(search, "LOOKUP_TIMEOUT_SECONDS", 0.2)
-    found = search.find_messages(acme, "opened", LATER)
-    assert found.too_slow == ["events of this name"]
-    assert [entry.arrival for entry in found.entries] == [waits]
+    hits = search.find_messages(acme, "opened", LATER)
+    assert hits.too_slow == ["events of this name"]
+    assert [entry.arrival for entry in hits.entries] == [waits]
     assert (sent, MessageState.UNIDENTIFIED_USER) in states(acme, "ada")
 
 

@@ -58,10 +58,10 @@ def test_it_says_what_would_be_recorded_and_records_nothing(
         answer = validate(post, path, body)
         assert (answer["status"], answer["key"]) == (202, "valid")
         assert answer["product"] == {"name": "Acme"} and "error" not in answer
-        told = only(answer)
+        outcome = only(answer)
         is_track = kind == "track"
-        assert told["outcome"] == ("waiting" if is_track else "recorded")
-        assert told["message"] == {
+        assert outcome["outcome"] == ("waiting" if is_track else "recorded")
+        assert outcome["message"] == {
             "type": kind,
             "userId": "ada",
             "previousId": None,
@@ -109,9 +109,9 @@ def test_a_key_that_is_not_valid_learns_why_and_nothing_else(
     ):
         answer = validate(post, "/v2/validate/track", TRACK, HTTP_AUTHORIZATION=header)
         assert (answer["key"], answer["product"]) == (reason.value, None)
-        told = only(answer)
-        assert (told["outcome"], told["reason"]) == ("dropped", reason.value)
-        assert reason.label in told["explanation"]
+        outcome = only(answer)
+        assert (outcome["outcome"], outcome["reason"]) == ("dropped", reason.value)
+        assert reason.label in outcome["explanation"]
         assert "Acme" not in str(answer)
         error = validate(post, "/v2/validate/track", {}, HTTP_AUTHORIZATION=header)
         assert (error["key"], error["product"], error["status"]) == (reason.value, None, 400)
@@ -169,10 +169,10 @@ def test_a_batch_gets_a_report_on_each_message(post: Post, acme: Product, acme_k
     ]
     answer = validate(post, "/v2/validate/batch", {"batch": batch})
     assert answer["status"] == 200 and len(answer["messages"]) == 100
-    assert [told["outcome"] for told in answer["messages"][:7]] == [
+    assert [outcome["outcome"] for outcome in answer["messages"][:7]] == [
         *("waiting", "recorded", "dropped", "recorded", "dropped", "dropped", "recorded")
     ]
-    reasons = [told["reason"] for told in answer["messages"][:7]]
+    reasons = [outcome["reason"] for outcome in answer["messages"][:7]]
     assert reasons[2] == "duplicate" and reasons[4:6] == ["anonymous", "unusable"]
     assert "event is required" in answer["messages"][5]["explanation"]
     assert not InboxMessage.objects.exists()

@@ -76,14 +76,14 @@ def test_any_accepted_messages_are_recorded(
 ) -> None:
     messages = [message for path, body in sent for message in accepted(path, body)]
     events = Event.objects.count()
-    known = set(User.objects.values_list("external_id", flat=True))
+    known_users = set(User.objects.values_list("external_id", flat=True))
     wait(acme_key, *messages)
     drain(NOW)
     assert (waiting(), quarantined()) == ([], [])
     repeats = [reason for _, reason in dropped()]
     assert set(repeats) <= {"duplicate"}
     if not repeats:
-        assert_recorded(messages, events, known)
+        assert_recorded(messages, events, known_users)
 
 
 def assert_recorded(messages: list[Payload], events: int, known: set[str]) -> None:

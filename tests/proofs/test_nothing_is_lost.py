@@ -1,6 +1,6 @@
 """The proofs that nothing is lost run, in a short form, and account for every message.
 
-They take a minute, so only ``PROOFS=short`` runs them, as ``.ci/run`` does.
+``PROOFS=all`` adds the upgrade from an older release.
 """
 
 import json
@@ -19,14 +19,6 @@ from harness.accounting import MUST_BE_NONE
 from harness.processes import Failed
 from proofs import upgrade
 from tests.start.folders import environment_of_benchmarks
-
-PROOFS_RUN = os.environ.get("PROOFS", "none")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        PROOFS_RUN == "none", reason="takes a minute; PROOFS=short runs it, as .ci/run does"
-    ),
-]
 
 # Seconds: on a busy machine most of them pass until all roles have started.
 PATIENCE = 400
@@ -121,7 +113,9 @@ def test_the_older_release_is_exported_whole(older_release: str) -> None:
     assert not folder.exists()
 
 
-@pytest.mark.skipif(PROOFS_RUN != "all", reason="takes a minute; PROOFS=all runs it, too")
+@pytest.mark.skipif(
+    os.environ.get("PROOFS") != "all", reason="takes a minute; PROOFS=all runs it, too"
+)
 def test_an_upgrade_costs_nothing(tmp_path: Path, older_release: str) -> None:
     file = tmp_path / "upgrade"
     process = start("upgrade", "--from", older_release, "--seconds", "2", file=file)
@@ -130,7 +124,9 @@ def test_an_upgrade_costs_nothing(tmp_path: Path, older_release: str) -> None:
     assert (run["reads that failed"], run["tracebacks"]) == (0, 0)
 
 
-@pytest.mark.skipif(PROOFS_RUN != "all", reason="takes minutes; PROOFS=all runs it, too")
+@pytest.mark.skipif(
+    os.environ.get("PROOFS") != "all", reason="takes minutes; PROOFS=all runs it, too"
+)
 @pytest.mark.parametrize("release", upgrade.RELEASES)
 def test_an_upgrade_from_each_release_costs_nothing(release: str, tmp_path: Path) -> None:
     try:

@@ -12,6 +12,7 @@ from engagement.models import AccountEngagement, Product, Workspace
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from readapi import queries
+from tests.database import one_server
 from tests.engagement.history import NOON, identify, tell, track
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account, make_user
@@ -320,6 +321,7 @@ def test_workspaces_with_stats_cost_four_queries(
         page(acme_reads, "/v2/workspaces", expand="stats")
 
 
+@one_server
 @pytest.mark.parametrize(("backwards", "compared"), [(False, "<"), (True, ">")])
 def test_a_page_is_one_range_of_the_ranking_index(
     backwards: bool, compared: str, workspace: Workspace

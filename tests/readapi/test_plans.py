@@ -10,9 +10,11 @@ from django.test.utils import CaptureQueriesContext
 from engagement.database import sql
 from engagement.models import Product, Segment, Workspace
 from tests.cases import each
+from tests.database import one_server
 from tests.readapi.conftest import Reads
 from tests.readapi.scored import account_id, fill, user_id
 
+pytestmark = one_server
 # The tables that grow with the number of users.
 LARGE = {
     "engagement_user",

@@ -17,7 +17,10 @@ from ingestion.cors import CorsView
 from readapi.models import ApiToken
 from readapi.rights import is_within, parse_address
 from readapi.views.base import ReadView
+from tests.admin.conftest import root
 from tests.readapi.rows import make_account, make_user
+
+__all__ = ["root"]
 
 # What a token needs to read an address, by the name of its view.
 ACCOUNT, USER, ANY, MCP, METRICS = "account", "user", "any", "mcp", "metrics"
@@ -157,6 +160,16 @@ def test_each_address_with_each_kind_of_rights(
         if "{" in address:
             expect(elsewhere, address.format(**ids), 403, "another workspace")
             expect(stranger, address.format(**ids), 404, "another product")
+
+
+def test_neither_a_session_nor_an_ingestion_key_reads(
+    root: Client, acme_key: str, ids: dict[str, int]
+) -> None:
+    key = Client(headers={"authorization": f"Bearer {acme_key}"})
+    for client in (root, key):
+        for address, _ in READ.values():
+            # Without a token, /metrics is off.
+            expect(client, address.format(**ids), 404 if address == "/metrics" else 401, "none")
 
 
 def expect(client: Client, address: str, code: int, rights: Any) -> None:

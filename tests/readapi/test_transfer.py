@@ -56,8 +56,8 @@ def test_an_unchanged_response_is_not_sent_again(
     first = client.get(address)
     etag = first.headers["ETag"]
     assert etag.startswith('W/"')
-    for known in (etag, f'"other", {etag}', etag.removeprefix("W/") + f", {etag}", "*"):
-        again = client.get(address, headers={"if-none-match": known})
+    for header in (etag, f'"other", {etag}', etag.removeprefix("W/") + f", {etag}", "*"):
+        again = client.get(address, headers={"if-none-match": header})
         assert (again.status_code, again.content) == (304, b"")
         assert again.headers["ETag"] == etag
         assert "RateLimit" in again.headers and "Content-Type" not in again.headers

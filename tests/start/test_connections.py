@@ -15,8 +15,6 @@ CONNECTIONS = 60
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n"
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:

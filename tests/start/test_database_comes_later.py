@@ -19,8 +19,6 @@ from config.local.postgres import stop_process
 from tests.start.external import External, external
 from tests.start.running import clean_environment, free_port, manage, until
 
-pytestmark = pytest.mark.slow
-
 SECRETS = {"EDS_SECRET_KEY": "s" * 60, "EDS_ENCRYPTION_KEYS": Fernet.generate_key().decode()}
 TRACK = json.dumps({"userId": "ada", "event": "opened"})
 ROLES = {

@@ -15,7 +15,15 @@ from pytest_django import Settings
 from config import demo
 from config.local.postgres import EmbeddedPostgres
 from engagement.demo.population import Size
-from engagement.models import Account, AccountEngagement, Event, Product, Segment, User
+from engagement.models import (
+    Account,
+    AccountEngagement,
+    Event,
+    Product,
+    SavedView,
+    Segment,
+    User,
+)
 from engagement.segments.members import engagement_rows, members_filter, segment_rule
 from ingestion import demo as messages
 from ingestion.log import last_24h
@@ -119,6 +127,10 @@ def test_three_products_are_filled_and_scored(acme: Product) -> None:
     shown = AccountEngagement.objects.filter(score_set=default.scores_id)
     assert shown.filter(raw__gt=0).count() > 1
     assert User.objects.count() == 50
+    views = SavedView.objects.filter(product=acme, owner=None).values_list(
+        "name", "workspace__name"
+    )
+    assert set(views) == {("Falling", "Default"), ("Renewals at risk", "Default")}
 
 
 @pytest.mark.django_db
@@ -222,7 +234,6 @@ def folder() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.slow
 def test_a_newcomer_sees_a_live_connection_and_every_line_is_an_object(folder: Path) -> None:
     program = ("-m", small_demo.__name__)
     up = Up(folder, "--demo", program=program, EDS_LOG_FORMAT="json").wait_until_running()

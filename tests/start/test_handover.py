@@ -25,8 +25,6 @@ from tests.start.running import free_port, listens, survivors, until
 
 PAGE, DOOR, HEALTH = "/v2/users", "/v2/track", "/healthz"
 
-pytestmark = pytest.mark.slow
-
 
 class Answer(NamedTuple):
     """A response of the application, or an error."""

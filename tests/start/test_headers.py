@@ -24,8 +24,6 @@ SETTINGS = {
     "EDS_WEB_WORKERS": "1",
 }
 
-pytestmark = pytest.mark.slow
-
 
 class Web:
     """``manage.py serve`` on a port, asked over raw sockets."""
@@ -97,3 +95,14 @@ def test_a_proxy_that_ends_https_is_believed_where_the_setting_says_so(behind_ht
     # Headers that disagree are for Django to judge; the server refuses none.
     both = ("X-Forwarded-Proto: https", "X-Forwarded-Ssl: off")
     assert behind_https.status("/openapi.json", *both) == 200
+
+
+def test_an_api_is_not_redirected_but_refused_without_https(behind_https: Web) -> None:
+    """A program that follows the redirect would go on sending its key in the clear."""
+    for path in ("/v2/workspaces", "/v1/accounts", "/mcp"):
+        answer = behind_https.answer(path, "Authorization: Bearer eds_x")
+        assert answer.startswith("HTTP/1.1 403") and '"https_required"' in answer, path
+    sent = behind_https.answer("/v2/track", "Content-Length: 0", method="POST")
+    assert sent.startswith("HTTP/1.1 403")
+    # Who checks the machine itself is not behind the proxy.
+    assert behind_https.status("/healthz") == 200

@@ -9,7 +9,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import pytest
 from django.conf import settings
 
 from config.json_lines import add_process_name
@@ -75,14 +74,12 @@ def test_lines_of_a_process_become_objects_without_credentials() -> None:
 
 STARTS: dict[str, list[str]] = {
     "a command": ["manage.py", "migrate"],
-    "up": ["manage.py", "up", "--port", "none"],
     "a worker": ["-m", "celery", "-A", "config", "worker"],
     "a web server": ["-m", "gunicorn", "--config", "python:config.server.gunicorn"],
     "an error of ours": ["-c", "from config.json_streams import install; install(); 1 / 0"],
 }
 
 
-@pytest.mark.slow
 def test_every_line_of_a_failing_start_is_an_object(tmp_path: Path) -> None:
     """Before the settings can be read, and whoever complains: Django, Celery, gunicorn, Python."""
     variables = {"EDS_LOG_FORMAT": "json", "EDS_WEB_WORKERS": "many"}
@@ -110,7 +107,6 @@ def test_every_line_of_a_failing_start_is_an_object(tmp_path: Path) -> None:
             assert any(expected in line["message"] for line in lines), name
 
 
-@pytest.mark.slow
 def test_every_line_of_a_web_server_of_its_own_is_an_object(tmp_path: Path) -> None:
     port = free_port()
     variables: dict[str, Any] = {

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from cryptography.fernet import Fernet
 from django.conf import settings
 
@@ -37,8 +36,6 @@ REQUEST_LINES = [
     f"POST /v1/t?writeKey={KEY} HTTP/9.9.9",
     f"GET /v1/t HTTP/1.1\r\nAuthorization Basic {KEY}",
 ]
-
-pytestmark = pytest.mark.slow
 
 
 def test_a_key_in_a_url_reaches_no_log(tmp_path: Path) -> None:

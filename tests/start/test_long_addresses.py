@@ -14,8 +14,6 @@ from tests.openapi.conftest import Shapes, described, shapes
 from tests.openapi.walking import media, operations
 from tests.start.running import web_worker
 
-pytestmark = pytest.mark.slow
-
 __all__ = ["described", "shapes"]
 
 

@@ -59,7 +59,6 @@ def data() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.slow
 def test_a_database_of_an_older_release_is_transferred_to_the_role(
     data: Path,
 ) -> None:
@@ -93,7 +92,6 @@ def test_a_database_of_an_older_release_is_transferred_to_the_role(
         assert rights.fetchone() == (False,) * 4
 
 
-@pytest.mark.slow
 def test_objects_in_use_are_transferred_later(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ownership, "LOCK_TIMEOUT", "10ms")
     server = EmbeddedPostgres(data / "postgres", FAST)

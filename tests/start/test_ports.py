@@ -33,7 +33,6 @@ def test_a_claimed_address_is_free_for_postgresql_and_for_no_other_run() -> None
     socket.create_server((f"{prefix}.2", POSTGRESQL)).close()
 
 
-@pytest.mark.slow
 def test_postgresql_that_does_not_start_shows_its_last_lines() -> None:
     with (
         data_folder("port") as folder,

@@ -66,7 +66,6 @@ def test_a_shared_folder_stays_as_it_is(tmp_path: Path) -> None:
     assert mode(shared) == 0o777 | stat.S_ISVTX
 
 
-@pytest.mark.slow
 def test_a_private_folder_stays_private_with_a_database_in_it(reachable: Path) -> None:
     data = reachable / "data"
     assert manage(data, *USES_THE_DATABASE).returncode == 0
@@ -76,7 +75,6 @@ def test_a_private_folder_stays_private_with_a_database_in_it(reachable: Path) -
     assert not mode(data) & 0o067
 
 
-@pytest.mark.slow
 def test_only_postgresqls_user_reaches_its_files(reachable: Path) -> None:
     data = reachable / "data"
     data.mkdir(mode=0o700)

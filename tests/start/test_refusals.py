@@ -55,7 +55,6 @@ def something_else() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ["up", "serve"])
 def test_a_port_in_use(tmp_path: Path, taken_port: int, command: str) -> None:
     url = f"postgresql://eds:{PASSWORD}@127.0.0.1:{free_port()}/eds"
@@ -63,7 +62,6 @@ def test_a_port_in_use(tmp_path: Path, taken_port: int, command: str) -> None:
     assert f"cannot listen on 127.0.0.1:{taken_port}" in sentence
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "url",
     [f"mysql://eds:{PASSWORD}@127.0.0.1/eds", f"eds:{PASSWORD}", "postgresql://"],
@@ -72,27 +70,23 @@ def test_a_malformed_database_url(tmp_path: Path, url: str) -> None:
     assert "DATABASE_URL" in refusal(tmp_path, "up", DATABASE_URL=url, **SECRETS)
 
 
-@pytest.mark.slow
 def test_a_malformed_address_of_a_replica(tmp_path: Path) -> None:
     sentence = refusal(tmp_path, "up", EDS_REPLICA_URL=f"mysql://eds:{PASSWORD}@127.0.0.1/eds")
     assert "EDS_REPLICA_URL must look like" in sentence
 
 
-@pytest.mark.slow
 def test_an_unreachable_database(tmp_path: Path) -> None:
     url = f"postgresql://eds:{PASSWORD}@127.0.0.1:{free_port()}/eds"
     sentence = refusal(tmp_path, "up", "--port", str(free_port()), DATABASE_URL=url, **SECRETS)
     assert "the database cannot be reached" in sentence
 
 
-@pytest.mark.slow
 def test_a_server_that_is_not_postgresql(tmp_path: Path, something_else: int) -> None:
     url = f"postgresql://eds:{PASSWORD}@127.0.0.1:{something_else}/eds"
     sentence = refusal(tmp_path, "up", "--port", str(free_port()), DATABASE_URL=url, **SECRETS)
     assert "the database cannot be reached" in sentence
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("missing", sorted(SECRETS))
 def test_a_missing_secret_with_a_database_of_ones_own(tmp_path: Path, missing: str) -> None:
     secrets = {name: value for name, value in SECRETS.items() if name != missing}
@@ -100,7 +94,6 @@ def test_a_missing_secret_with_a_database_of_ones_own(tmp_path: Path, missing: s
     assert f"{missing} is not set" in refusal(tmp_path, "up", DATABASE_URL=url, **secrets)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -120,7 +113,6 @@ def test_an_invalid_setting(tmp_path: Path, given: dict[str, str], said: str) ->
     assert said in refusal(tmp_path, "serve", **given)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ["up", "serve", "migrate", "create_product"])
 def test_a_data_folder_that_cannot_be_written(tmp_path: Path, command: str) -> None:
     # Whoever runs the tests may be root, who may write everywhere but below a file.
@@ -131,7 +123,6 @@ def test_a_data_folder_that_cannot_be_written(tmp_path: Path, command: str) -> N
     assert "set EDS_DATA_DIR to a folder that can" in sentence
 
 
-@pytest.mark.slow
 def test_a_command_before_the_tables_are_there(tmp_path: Path) -> None:
     sentence = refusal(tmp_path, "create_product", "Acme")
     assert "run `python manage.py migrate` first" in sentence

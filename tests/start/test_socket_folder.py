@@ -57,7 +57,6 @@ def file(path: Path) -> None:
 FOREIGN = [open_to_everybody, link, file, *([strangers] if os.geteuid() == 0 else [])]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("made", FOREIGN)
 def test_a_folder_of_another_user_is_refused_and_unchanged(
     server: EmbeddedPostgres, made: Callable[[Path], None]
@@ -75,7 +74,6 @@ def test_a_folder_of_another_user_is_refused_and_unchanged(
         _remove(server.socket_dir.with_name(server.socket_dir.name + "-target"))
 
 
-@pytest.mark.slow
 def test_the_folder_is_private_and_reusable(server: EmbeddedPostgres) -> None:
     for _ in range(2):
         server.initialise()

@@ -19,8 +19,6 @@ from ingestion.inbox.drain_requests import DRAIN_EXPIRES
 from tests.start.folders import data_folder
 from tests.start.running import Up, fetch, manage, paste, survivors, until
 
-pytestmark = pytest.mark.slow
-
 SECRETS = ("admin_password", "ingestion_key", "api_token")
 
 
@@ -73,9 +71,9 @@ def test_the_printed_curl_lines_work_when_pasted(up: Up) -> None:
 
 
 def test_another_product_can_be_made_while_it_runs(up: Up) -> None:
-    made = manage(up.data_dir, "create_product", "Second", "--json")
-    assert made.returncode == 0, made.stderr
-    assert set(json.loads(made.stdout)) == {
+    result = manage(up.data_dir, "create_product", "Second", "--json")
+    assert result.returncode == 0, result.stderr
+    assert set(json.loads(result.stdout)) == {
         "product_id",
         "workspace_id",
         "ingestion_key",
@@ -84,10 +82,10 @@ def test_another_product_can_be_made_while_it_runs(up: Up) -> None:
 
 
 def test_head_requests_leave_no_log_line(up: Up) -> None:
-    said = len(up.output)
+    line_count = len(up.output)
     for path in ("healthz", "readyz", "admin/login/"):
         assert fetch(f"http://127.0.0.1:{up.port}/{path}", "HEAD") == (200, b"")
-    assert [line for line in up.output[said:] if line.startswith("web")] == []
+    assert [line for line in up.output[line_count:] if line.startswith("web")] == []
 
 
 def test_a_second_start_on_the_same_folder_is_refused(up: Up) -> None:
@@ -117,8 +115,8 @@ def test_a_killed_celery_worker_is_brought_back_and_its_pool_is_gone(up: Up) -> 
 def scored_events(up: Up) -> int:
     """How many events the account's score counts, as the read API says."""
     accounts = up.curl_lines()[-2]
-    found = json.loads(paste(accounts)[1])["data"][0]["_links"]["self"]
-    status, body = paste(re.sub(r"'http://[^']*'", f"'{found}'", accounts))
+    link = json.loads(paste(accounts)[1])["data"][0]["_links"]["self"]
+    status, body = paste(re.sub(r"'http://[^']*'", f"'{link}'", accounts))
     assert status == 200, body
     events: int = json.loads(body)["data"]["metrics"]["recently_scored_events"]
     return events
@@ -150,8 +148,8 @@ def test_a_worker_that_hangs_in_a_task_is_replaced_and_goes_on(up: Up) -> None:
     time.sleep(DRAIN_EXPIRES + 1)
     with connect(up) as other:
         other.execute("LOCK TABLE ingestion_claimedbatch IN ACCESS EXCLUSIVE MODE")
-        told = manage(up.data_dir, "shell", "-c", ask)
-        assert told.returncode == 0, told.stderr
+        result = manage(up.data_dir, "shell", "-c", ask)
+        assert result.returncode == 0, result.stderr
         until(lambda: "Hard time limit (1s) exceeded" in up.text, "the end of a process")
     beat.resume()
     assert [paste(line)[0] for line in posts] == [202] * 4

@@ -3,8 +3,11 @@
     "use strict";
 
     const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-    if (zone && !document.cookie.split("; ").includes(`eds-zone=${zone}`)) {
-        const secure = location.protocol === "https:" ? "; Secure" : "";
-        document.cookie = `eds-zone=${zone}; Path=/admin; Max-Age=31536000; SameSite=Lax${secure}`;
+    const isSecure = location.protocol === "https:";
+    // Browsers accept this name only from this host, and only over HTTPS.
+    const cookie = `${isSecure ? "__Host-" : ""}eds-zone=${zone}`;
+    if (zone && !document.cookie.split("; ").includes(cookie)) {
+        const secure = isSecure ? "; Secure" : "";
+        document.cookie = `${cookie}; Path=/; Max-Age=31536000; SameSite=Lax${secure}`;
     }
 })();

@@ -17,13 +17,13 @@ DAYS = 30
 # may, so their lines are loaded later.
 MAX_COUNTS = 20_000
 
-_BY_DAY: LiteralString = f"""
-    SELECT d.{{id_column}}, d.day, sum(d.count * COALESCE(w.weight, %(default_weight)s))::bigint
+_BY_DAY: LiteralString = """
+    SELECT d.{id_column}, d.day, sum(d.count * COALESCE(w.weight, %(default_weight)s))::bigint
     FROM engagement_dailycount d
-    {{join_users}}
+    {join_users}
     LEFT JOIN engagement_scoredevent w
         ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
-    WHERE d.product_id = {sql.PRODUCT} AND d.{{id_column}} = ANY(%(subjects)b::bigint[])
+    WHERE d.product_id = %(product)s AND d.{id_column} = ANY(%(subjects)b::bigint[])
       AND d.day BETWEEN %(days_from)s AND %(today)s
     GROUP BY 1, 2
 """

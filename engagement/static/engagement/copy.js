@@ -21,7 +21,8 @@
             button.className = "eds-copy";
             button.textContent = "Copy";
             button.addEventListener("click", () => copy(source, button));
-            source.after(button);
+            // In a guide, the source is the text of a block.
+            (source.closest("pre") || source).after(button);
         }
     });
 

@@ -1,0 +1,66 @@
+"""On a cluster, a statement of the service runs on one node, unless it is named here.
+
+Citus reports each statement that runs on several nodes, and the handler looks which function of
+the service ran it. What tests themselves ask is their own affair.
+"""
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+from psycopg.errors import Diagnostic
+
+PROJECT = Path(__file__).resolve().parent.parent
+APPS = ("config", "engagement", "exports", "ingestion", "marketplace", "notifications", "readapi")
+# The functions that run statements for others.
+CARRIERS = "engagement/database/sql.py"
+
+# What runs on several nodes: file and function, and why.
+NAMED: dict[str, str] = {
+    "engagement/rescoring/rescore.py::_next_products": "which products have rescore requests",
+    "engagement/prometheus.py::collect_metrics": "counts for /metrics",
+    "engagement/recording/moving.py::_step": "which users have rows to be moved",
+    "engagement/recording/reattribution.py::_step": "which users have events to attribute again",
+    "engagement/removal/maintenance.py::thin_memberships": "thins memberships of all products",
+    "notifications/retention.py::_orphaned_watches": "which watches have members",
+    "ingestion/retention.py::delete_expired": "deletes message ids of all products",
+    "engagement/segments/counts.py::_count_rows": "numbers of several products on the home page",
+    "engagement/database/partitions.py::_delete_old_defaults": "deletes events of all products",
+    "engagement/removal/deletion.py::_delete_product": "Django looks for what is left of one",
+    "engagement/admin/trailing.py::get_object": "a page is asked for by an id alone",
+    "engagement/admin/subject_details.py::_trait_row": "Django reads a deferred field by an id",
+    "engagement/admin/weight_forms.py::clean": "the names of a workspace's events, by ids",
+    "engagement/admin/what_if.py::_problems": "the names of a workspace's events, by ids",
+    "engagement/trail/models_followed.py::_weights": "the names of a workspace's events, by ids",
+    "config/middleware.py::__call__": "Django's own queries of a page, by ids",
+}
+
+# What ran on several nodes, and is not named.
+unnamed: set[str] = set()
+
+
+def watch(connection: Any, **_: Any) -> None:
+    """Have the server report each statement that runs on several nodes, and note whose it is."""
+    connection.connection.execute("SET citus.multi_task_query_log_level = 'notice'")
+    connection.connection.add_notice_handler(_note)
+
+
+def _note(notice: Diagnostic) -> None:
+    if not (notice.message_primary or "").startswith("multi-task query"):
+        return
+    function = _function()
+    if function and function not in NAMED:
+        unnamed.add(function)
+
+
+def _function() -> str:
+    """The innermost function of the service that is running; "" if it is a test's."""
+    for frame in reversed(traceback.extract_stack()):
+        path = Path(frame.filename)
+        if not path.is_relative_to(PROJECT) or ".venv" in path.parts:
+            continue
+        name = path.relative_to(PROJECT).as_posix()
+        if name.startswith("tests/fan_outs") or name == CARRIERS:
+            continue
+        return f"{name}::{frame.name}" if name.split("/")[0] in APPS else ""
+    return ""
