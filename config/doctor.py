@@ -20,6 +20,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from config import broker, health, preflight
 from config.celery import app
+from config.local import backups
 from config.version import VERSION
 from engagement.core import encryption
 from ingestion.models import InboxMessage, QuarantinedMessage
@@ -32,6 +33,8 @@ MAX_SKEW, NOTICEABLE_SKEW = timedelta(seconds=60), timedelta(seconds=5)
 STATIC_FILES = ("config/admin.css", "admin/css/base.css", "drf_spectacular_sidecar/redoc/bundles")
 # Packages whose version decides what the service does.
 PACKAGES = ("Django", "djangorestframework", "celery", "kombu", "psycopg", "gunicorn", "gevent")
+MAX_BACKUP_AGE = timedelta(days=2)
+ARCHIVE_IS_ACTIVE = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND active"
 LOCAL_HOSTS = {"localhost", "127.0.0.1", "[::1]"}
 # Seconds.
 BROKER_TIMEOUT, MAIL_TIMEOUT = 3, 5
@@ -70,6 +73,7 @@ def examine(now: Clock) -> Iterator[Finding]:
     yield migrations
     yield check_clock(now)
     yield check_broker()
+    yield check_backups(now())
     if migrations.status is Status.PROBLEM:
         return
     yield check_keys()
@@ -260,6 +264,33 @@ def check_broker() -> Finding:
             "Run `python manage.py migrate`." if is_own else "Start it, or correct the variable.",
         )
     return _ok("queue", f"{name} accepts messages.")
+
+
+def check_backups(now: datetime) -> Finding:
+    """Check the backups of the embedded database."""
+    if settings.EMBEDDED_POSTGRES is None:
+        return _ok("backups", "The database's own backups cannot be seen from here.")
+    if not settings.BACKUP_FOLDER:
+        return _warning(
+            "backups", "The database is not backed up.", "Set EDS_BACKUP_FOLDER, and restart."
+        )
+    with connection.cursor() as cursor:
+        cursor.execute(ARCHIVE_IS_ACTIVE, [backups.SLOT])
+        is_archived = cursor.fetchone() is not None
+    if not is_archived:
+        return _problem(
+            "backups",
+            "The WAL is not copied to EDS_BACKUP_FOLDER.",
+            "Look for lines of `archive` in the log of `up`.",
+        )
+    taken = backups.list_backups(Path(settings.BACKUP_FOLDER))
+    if not taken or datetime.fromisoformat(taken[-1].finished) < now - MAX_BACKUP_AGE:
+        return _warning(
+            "backups",
+            f"The last base backup is {taken[-1].name if taken else 'missing'}.",
+            "Run `python manage.py backup` each night.",
+        )
+    return _ok("backups", f"The last base backup is {taken[-1].name}, and the WAL is copied.")
 
 
 # --- What the service does ------------------------------------------------------------------

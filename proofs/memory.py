@@ -90,8 +90,8 @@ def flood(whole: Whole, statuses: "Counter[int | None]", seed: int, over: thread
 
 def _batch(trait: str) -> bytes:
     """A batch of identifies of one user, whose trait is this text of JSON."""
-    size = BODY_BYTES // BATCH_MESSAGES - 60
-    traits = ",".join(f'"t{number}":{trait}' for number in range(size // (len(trait) + 7)))
+    size = BODY_BYTES // BATCH_MESSAGES - 80
+    traits = ",".join(f'"t{number}":{trait}' for number in range(size // (len(trait) + 8)))
     message = f'{{"type":"identify","userId":"flood","traits":{{{traits}}}}}'
     return gzip.compress(f'{{"batch":[{",".join([message] * BATCH_MESSAGES)}]}}'.encode())
 

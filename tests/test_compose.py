@@ -10,7 +10,8 @@ import pytest
 import yaml
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management import get_commands
+from django.core.management import call_command, get_commands
+from pytest_django import Settings
 
 from config import environment, main
 from config.celery import app
@@ -106,3 +107,16 @@ def test_a_file_that_cannot_be_read_is_named(
     monkeypatch.setenv("EDS_METRICS_TOKEN_FILE", str(tmp_path / "missing"))
     with pytest.raises(ImproperlyConfigured, match="EDS_METRICS_TOKEN_FILE names a file"):
         environment.text("EDS_METRICS_TOKEN")
+
+
+@pytest.mark.django_db
+def test_install_creates_a_login_once_and_shows_it_where_asked(
+    tmp_path: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings.DATA_DIR = tmp_path
+    call_command("install", "--address=https://eds.example.com", "--show-credentials")
+    password = json.loads((tmp_path / "credentials.json").read_text())["admin_password"]
+    printed = capsys.readouterr().out
+    assert password in printed and "https://eds.example.com/admin/" in printed
+    call_command("install", "--show-credentials")
+    assert password not in capsys.readouterr().out

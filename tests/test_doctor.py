@@ -23,6 +23,7 @@ from config.management.commands.doctor import Command
 from config.version import VERSION
 from engagement.core import encryption
 from ingestion.models import InboxMessage
+from tests.test_backups import NOON, backup_of
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -163,6 +164,22 @@ def test_a_missing_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     finding = doctor.check_broker()
     assert finding.status is Status.PROBLEM
     assert "(ConnectionError)" in finding.sentence and "planted" not in finding.sentence
+
+
+@pytest.mark.django_db
+def test_backups(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.EMBEDDED_POSTGRES = None
+    assert doctor.check_backups(NOON).status is Status.OK
+    settings.EMBEDDED_POSTGRES, settings.BACKUP_FOLDER = object(), ""
+    assert "not backed up" in doctor.check_backups(NOON).sentence
+    settings.BACKUP_FOLDER = str(tmp_path)
+    assert doctor.check_backups(NOON).status is Status.PROBLEM
+    # As if the archive were running: it needs a server with a slot.
+    monkeypatch.setattr(doctor, "ARCHIVE_IS_ACTIVE", "SELECT 1 WHERE %s <> ''")
+    assert doctor.check_backups(NOON).sentence == "The last base backup is missing."
+    backup_of(tmp_path, "a")
+    assert doctor.check_backups(NOON + timedelta(days=1, hours=1)).status is Status.OK
+    assert doctor.check_backups(NOON + timedelta(days=4)).status is Status.WARNING
 
 
 # --- What the service does ------------------------------------------------------------------

@@ -7,8 +7,8 @@ import pytest
 from django.conf import settings
 
 from config.celery import app
-from config.server import memory
-from config.server.webworker import WebWorker
+from config.server import gunicorn, handover, memory
+from config.server.webworker import PAGE_RETIREMENT, WebWorker
 
 
 def worker() -> Any:
@@ -27,6 +27,14 @@ def test_it_stops_at_four_fifths_of_the_limit(
     web.memory_limit = limit
     web._retire_if_too_large()
     assert web.alive is stays
+
+
+def test_a_page_process_ends_its_downloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 300 * memory.MEBIBYTE)
+    web = worker()
+    web.memory_limit, web.kind = 300, handover.PAGES
+    web._retire_if_too_large()
+    assert web._grace == PAGE_RETIREMENT < gunicorn.timeout
 
 
 def test_the_memory_of_this_process_is_known() -> None:

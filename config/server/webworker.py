@@ -30,6 +30,9 @@ BODY_TIMEOUT = 60
 # Seconds for which a client may send nothing in the middle of a request, or take nothing of a
 # response.
 SILENCE_TIMEOUT = 30
+# Seconds for what a page process that takes too much memory still answers. Gunicorn kills a process
+# that is silent for its timeout.
+PAGE_RETIREMENT = 45
 # Places kept free for new connections. The connections that have waited longest make room.
 SPARE_CONNECTIONS = 50
 # Connections that an ingestion process may lend to page processes at once.
@@ -121,6 +124,7 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
         self._open: dict[Any, ClientReader] = {}
         self._pool = Pool(self.worker_connections)
         self._lent = 0
+        self._grace = self.cfg.graceful_timeout
         self._stopping = Event()
         # A request reads some twenty settings. Read as attributes, they save a tenth of its time.
         self.cfg.__dict__.update({name: item.get() for name, item in self.cfg.settings.items()})
@@ -155,7 +159,7 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
         borrower.kill()
         for client in [client for client, reader in self._open.items() if reader.is_idle]:
             _stop_reading(client)
-        with _within(self.cfg.graceful_timeout):
+        with _within(self._grace):
             self._pool.join()
 
     def _retire_if_too_large(self) -> None:
@@ -168,6 +172,9 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
             taken = memory.resident_bytes() // memory.MEBIBYTE
             self.log.warning("A web process took %d MiB of memory; it is replaced.", taken)
             self.alive = False
+            if self.kind == handover.PAGES:
+                # It accepts no connections, so nobody waits while it ends a long download.
+                self._grace = PAGE_RETIREMENT
 
     def _listen(self, listener: Any) -> StreamServer:
         listener.setblocking(1)
