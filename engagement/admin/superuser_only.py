@@ -134,11 +134,11 @@ class LoginAdmin(RenamedOptions, SuperusersOnly, TrailingAdmin, BoundedLookups, 
         return login
 
     def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, obj: Any = None, **kw: Any
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any
     ) -> HttpResponse:
-        if obj is not None:
-            context |= {"title": obj.get_username(), "subtitle": None}
-        return super().render_change_form(request, context, *args, obj=obj, **kw)
+        if (login := options.get("obj")) is not None:
+            context |= {"title": login.get_username(), "subtitle": None}
+        return super().render_change_form(request, context, *args, **options)
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None

@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -99,7 +100,7 @@ def test_spans_and_lines_of_a_request_are_one_trace_to_its_delivery(
     a_message(a_destination(acme, receiver.url), clock, scope="user", subject_id=ann.pk)
     deliver(clock)
 
-    spans = {
+    spans: dict[Any, Any] = {
         (span.name, span.attributes.get("eds.scope", "")): span
         for span in exporter.get_finished_spans()
         if span.attributes is not None and f"{span.context.trace_id:032x}" == TRACE
