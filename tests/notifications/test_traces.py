@@ -2,7 +2,6 @@
 
 import json
 import logging
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -157,7 +156,10 @@ def test_spans_reach_a_collector(
 
 
 def test_missing_packages_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "config.tracing", None)
+    def fail(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(apps, "import_module", fail)
     with pytest.raises(ImproperlyConfigured, match=r"pip install -r requirements-otel\.txt"):
         apps._set_up_tracing()
 
