@@ -93,7 +93,7 @@ class ServiceAdminSite(AdminSite):
         response: HttpResponse = never_cache(login_not_required(view))(request)
         return response
 
-    def logout(
+    def logout(  # type: ignore[override]  # it may redirect
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         response: HttpResponse = super().logout(request, extra_context)

@@ -209,7 +209,7 @@ def _add_license_segments(product: Product) -> None:
 def _add_views(products: list[Product]) -> None:
     """Share views of the list of accounts in the first workspace of each product."""
     for product in products:
-        views = {"Falling": ({}, "change")}
+        views: dict[str, tuple[dict[str, str], str]] = {"Falling": ({}, "change")}
         if product == products[0]:
             views["Renewals at risk"] = ({"insight": "renewal_at_risk"}, "renewal")
         for name, (filters, order) in views.items():

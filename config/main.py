@@ -30,8 +30,8 @@ WITHOUT_SETTINGS: dict[str, type[BaseCommand]] = {
 # Their output is a result, or they write lines of their own (`up`).
 WITH_OWN_OUTPUT = {None, "help", "version", "--help", "--version", "-h", "up", "diffsettings"}
 WITH_OWN_OUTPUT |= {"create_product", "export_product", "generate_key", "generate_secrets"}
-WITH_OWN_OUTPUT |= {"doctor", "dumpdata", "shell"}
-WITH_OWN_OUTPUT |= {"showmigrations", "sqlmigrate", "inspectdb", "dbshell"}
+WITH_OWN_OUTPUT |= {"doctor", "dumpdata"}
+WITH_OWN_OUTPUT |= {"showmigrations", "sqlmigrate", "inspectdb", "shell", "dbshell"}
 # Django answers these itself, and they take no options.
 WITHOUT_OPTIONS = {"help", "version"}
 
@@ -40,7 +40,8 @@ def run_command(arguments: list[str]) -> None:
     """Run the command line *arguments*; print an expected failure as one sentence, and exit."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     command = arguments[1] if len(arguments) > 1 else None
-    json_streams.install(with_output=command not in WITH_OWN_OUTPUT)
+    has_own_output = command in WITH_OWN_OUTPUT or "--json" in arguments
+    json_streams.install(with_output=not has_own_output)
     try:
         if command in WITHOUT_SETTINGS:
             # Without --traceback Django prints a CommandError itself, behind the name of the class.

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from config.dashboard.notices import INTENDED_DROP_REASONS
 from engagement.database import sql
-from engagement.models import Product
+from engagement.models import Credential, Product
 from ingestion.log import last_24h
 from ingestion.log.hours import RECORDED, start_of_hour
 from ingestion.models import HourCount, IngestionKey, QuarantinedMessage, RefusedCount
@@ -85,16 +85,17 @@ def _sync_failed(product: Product, _: float, now: datetime) -> Condition | None:
 def _credentials_expiring(product: Product, days: float, now: datetime) -> list[Condition]:
     """A condition for each, so that one that nobody extends does not hide the next."""
     until = now + timedelta(days=days)
+    kinds: dict[type[Credential], str] = {IngestionKey: "ingestion key", ApiToken: "read token"}
     return [
         _expiring(credential, kind)
-        for model, kind in ((IngestionKey, "ingestion key"), (ApiToken, "read token"))
-        for credential in model.objects.filter(
+        for model, kind in kinds.items()
+        for credential in model._default_manager.filter(
             product=product, revoked_at=None, expires_at__gt=now, expires_at__lte=until
         ).defer("secret")
     ]
 
 
-def _expiring(credential: IngestionKey | ApiToken, kind: str) -> Condition:
+def _expiring(credential: Credential, kind: str) -> Condition:
     assert credential.expires_at is not None
     on = credential.expires_at.date().isoformat()
     name = f"admin:{credential._meta.app_label}_{credential._meta.model_name}_change"

@@ -88,7 +88,7 @@ def _connections() -> Iterator[Metric]:
         "Connections to the service's database, by state",
         labels=["state"],
     )
-    counts = dict(sql.fetch(_CONNECTIONS, {"states": list(CONNECTION_STATES)}))
+    counts: dict[str, int] = dict(sql.fetch(_CONNECTIONS, {"states": list(CONNECTION_STATES)}))
     for state in CONNECTION_STATES:
         metric.add_metric([state], counts.get(state, 0))
     yield metric

@@ -38,9 +38,10 @@ class LeaseLost(Exception):
 
 
 def register_times() -> None:
-    clocks.register(ScheduledExport, next_run_at=timedelta(days=8))
+    clocks.register(ScheduledExport, {"next_run_at": timedelta(days=8)})
     unfinished = {"state__in": ExportRun.UNFINISHED}
-    clocks.register(ExportRun, unfinished, due_at=2 * BACKOFF[-1], leased_until=2 * LEASE)
+    ahead = {"due_at": 2 * BACKOFF[-1], "leased_until": 2 * LEASE}
+    clocks.register(ExportRun, ahead, unfinished)
 
 
 def request_run(export: ScheduledExport, now: datetime, requested_by: str = "") -> bool:

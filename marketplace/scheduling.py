@@ -36,14 +36,9 @@ class ConnectionInactive(Exception):
 
 
 def register_times() -> None:
-    clocks.register(
-        SyncRun,
-        requested_at=clocks.NOW,
-        finished_at=clocks.NOW,
-        due_at=2 * MAX_BACKOFF,
-        started_at=clocks.NOW,
-    )
-    clocks.register(Connection, full_synced_at=clocks.NOW)
+    happened = dict.fromkeys(("requested_at", "started_at", "finished_at"), clocks.NOW)
+    clocks.register(SyncRun, {**happened, "due_at": 2 * MAX_BACKOFF})
+    clocks.register(Connection, {"full_synced_at": clocks.NOW})
 
 
 def request_sync(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRun:

@@ -52,12 +52,11 @@ _WATCHES_ON_NODES: LiteralString = """
 
 
 def register_times() -> None:
-    clocks.register(Watch, swept_at=clocks.NOW, waiting_since=clocks.NOW)
-    clocks.register(
-        Destination, failing_since=clocks.NOW, retry_at=LONGEST_PAUSE, leased_until=LONGEST_PAUSE
-    )
+    clocks.register(Watch, {"swept_at": clocks.NOW, "waiting_since": clocks.NOW})
+    pauses = dict.fromkeys(("retry_at", "leased_until"), LONGEST_PAUSE)
+    clocks.register(Destination, {"failing_since": clocks.NOW, **pauses})
     waiting = {"state": OutboxMessage.State.WAITING}
-    clocks.register(OutboxMessage, waiting, next_attempt_at=LONGEST_WAIT)
+    clocks.register(OutboxMessage, {"next_attempt_at": LONGEST_WAIT}, waiting)
 
 
 def maintain(now: datetime) -> None:

@@ -160,7 +160,7 @@ def test_a_missing_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**_: object) -> Any:
         raise ConnectionError("redis://:planted@broker")
 
-    monkeypatch.setattr(doctor.app, "connection_for_write", refuse)
+    monkeypatch.setattr("config.celery.app.connection_for_write", refuse)
     finding = doctor.check_broker()
     assert finding.status is Status.PROBLEM
     assert "(ConnectionError)" in finding.sentence and "planted" not in finding.sentence

@@ -14,7 +14,7 @@ from django.test import Client
 from psycopg.errors import Diagnostic
 
 from engagement import export
-from engagement.database import sql, statistics
+from engagement.database import product_statistics, sql, statistics
 from engagement.messages import Message
 from engagement.models import Product, Segment
 from engagement.recording.record import record
@@ -114,6 +114,18 @@ def test_a_batch_commits_in_two_phases(acme: Product, message: Message) -> None:
     with remote_commands() as commands, transaction.atomic():
         tell(acme, message)
     assert any("PREPARE TRANSACTION" in command for command in commands)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_node_knows_a_large_product() -> None:
+    known, new = (Product.create_with_workspace(name) for name in ("Acme", "Globex"))
+    people = [identify(f"user {n}") for n in range(product_statistics.MANY_ROWS)]
+    tell(known, *people)
+    statistics.analyze()
+    tell(new, *people)
+    product_statistics._looked_at.clear()
+    product_statistics.refresh(new.pk)
+    assert "engagement_user" not in product_statistics._few_expected(new.pk)
 
 
 _ROWS_ON_NODES: LiteralString = """

@@ -17,7 +17,6 @@ from django.utils import timezone
 from config.server import observing
 from config.server.handler import LenientRequest, WebHandler
 from config.version import VERSION
-from engagement import request_counts
 from engagement.models import Product, ProductLimits, RequestCount
 from engagement.request_counts import Collector
 from ingestion import prometheus_products, tasks
@@ -114,7 +113,7 @@ def test_counts_wait_while_the_database_is_away(monkeypatch: pytest.MonkeyPatch)
     collector = Collector()
     collector.add("mcp", 200, "", 0.1)
     with monkeypatch.context() as patch:
-        patch.setattr(request_counts.sql, "execute", refuse)
+        patch.setattr("engagement.database.sql.execute", refuse)
         with pytest.raises(Error):
             collector.save()
     collector.add("mcp", 200, "", 0.1)

@@ -106,9 +106,7 @@ def _start_roles(
     roles = {
         "worker": _worker("--queues", "default"),
         "beat": python_module("celery", "--quiet", "--app", "config", "beat"),
-        "web": gunicorn.gunicorn_command(
-            host, port, settings.WEB_WORKERS, settings.PAGE_WORKERS, json_lines=_as_json()
-        ),
+        "web": gunicorn.gunicorn_command(host, port, settings.WEB_WORKERS, settings.PAGE_WORKERS),
     }
     for name, command in roles.items():
         start = partial(spawn, command, settings.BASE_DIR, variables)

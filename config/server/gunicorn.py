@@ -36,6 +36,9 @@ limit_request_line = handover.MAX_REQUEST_LINE
 # A line per request would cost more than many requests do.
 accesslog = None
 loglevel = "warning"
+logger_class = "config.json_lines." + (
+    "JsonGunicornLogger" if json_streams.is_wanted() else "GunicornLogger"
+)
 control_socket_disable = True
 # No header may change the mount point (SCRIPT_NAME) or the scheme of a request. X-Forwarded-*
 # still reach Django, which trusts them only where EDS_HTTPS is set.
@@ -49,9 +52,7 @@ HAS_BALANCED_REUSEPORT = sys.platform == "linux"
 PAGE_PROCESSES = "PAGE_PROCESSES"
 
 
-def gunicorn_command(
-    host: str, port: int, ingestion: int, pages: int, *, json_lines: bool = False
-) -> list[str]:
+def gunicorn_command(host: str, port: int, ingestion: int, pages: int) -> list[str]:
     """Return the command line that serves with *ingestion* and *pages* processes on one port.
 
     Ingestion processes alone answer 404 to page requests. Page processes alone also accept data,
@@ -60,8 +61,6 @@ def gunicorn_command(
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     options = ["--config", "python:config.server.gunicorn", "--bind", address]
     options += ["--workers", str(ingestion + pages), "--env", f"{PAGE_PROCESSES}={pages}"]
-    logger = "JsonGunicornLogger" if json_lines else "GunicornLogger"
-    options += ["--logger-class", f"config.json_lines.{logger}"]
     return [sys.executable, "-m", "gunicorn", *options]
 
 

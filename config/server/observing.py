@@ -101,7 +101,7 @@ def _error_code(response: HttpResponseBase) -> str:
 
 def save_pool_use() -> None:
     """Add what this process asked of its pool of database connections to the operation counters."""
-    pool = DatabaseWrapper._connection_pools.get(DEFAULT_DB_ALIAS)
+    pool = DatabaseWrapper._connection_pools.get(DEFAULT_DB_ALIAS)  # type: ignore[attr-defined]
     if pool is None:
         return
     stats, now = pool.pop_stats(), timezone.now()

@@ -3,9 +3,10 @@
 from copy import copy
 from typing import Any, ClassVar
 
-from django.contrib.admin import ModelAdmin
 from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest
+
+from engagement.admin.lookups import ModelAdmin
 
 
 class RenamedChangeList(ChangeList):
@@ -14,7 +15,7 @@ class RenamedChangeList(ChangeList):
         self.opts = self.model_admin.opts
 
 
-class RenamedOptions(ModelAdmin):  # type: ignore[type-arg]
+class RenamedOptions(ModelAdmin):
     """An admin with its own names for a row and for rows. The model and its migrations keep
     theirs."""
 

@@ -79,7 +79,7 @@ class PasswordState(ReadOnlyPasswordHashWidget):
         return context
 
 
-class LoginForm(UserChangeForm):  # type: ignore[type-arg]
+class LoginChangeForm(UserChangeForm):  # type: ignore[type-arg]
     password = ReadOnlyPasswordHashField(label="Password", widget=PasswordState)
 
     class Meta(UserChangeForm.Meta):
@@ -101,7 +101,7 @@ class LoginAdmin(RenamedOptions, SuperusersOnly, TrailingAdmin, BoundedLookups, 
 
     names = ("login", "logins")
     actions = None
-    form = LoginForm
+    form = LoginChangeForm
     change_form_template = "admin/engagement/login.html"
     list_display = (
         *("username", "email", "first_name", "last_name", "is_superuser"),
@@ -134,11 +134,11 @@ class LoginAdmin(RenamedOptions, SuperusersOnly, TrailingAdmin, BoundedLookups, 
         return login
 
     def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, obj: Any = None, **kw: Any
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any
     ) -> HttpResponse:
-        if obj is not None:
-            context |= {"title": obj.get_username(), "subtitle": None}
-        return super().render_change_form(request, context, *args, obj=obj, **kw)
+        if (login := options.get("obj")) is not None:
+            context |= {"title": login.get_username(), "subtitle": None}
+        return super().render_change_form(request, context, *args, **options)
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None

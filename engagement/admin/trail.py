@@ -71,7 +71,11 @@ class TrailAdmin(RenamedOptions, ReadOnly, PageAdmin):
     names = ("entry", "entries")
     list_display = ["ago", "person", "action", "kind", "name", "what"]
     list_filter = [
-        *(("product", ProductFilter), "action", KindFilter, PersonFilter, ("at", TimeFilter))
+        ("product", ProductFilter),
+        "action",
+        KindFilter,
+        PersonFilter,
+        ("at", TimeFilter),
     ]
     search_fields = ["person", "object_name", "note", "address"]
     search_help_text = "Search by person, name, note, or address."

@@ -30,7 +30,7 @@ _registered: dict[type[Model], StoredTimes] = {}
 
 
 def register(
-    model: type[Model], rows: Mapping[str, Any] | None = None, **columns: timedelta
+    model: type[Model], columns: Mapping[str, timedelta], rows: Mapping[str, Any] | None = None
 ) -> None:
     """Have ``reset_future_times()`` look at these columns. Imports point from other apps to this
     one."""

@@ -39,7 +39,7 @@ def register_times() -> None:
         (ProductUsage, ("counted_at",)),
         (LoginAttempts, ("failed_at", "succeeded_at")),
     ):
-        clocks.register(model, **dict.fromkeys(columns, clocks.NOW))
+        clocks.register(model, dict.fromkeys(columns, clocks.NOW))
 
 
 def maintain(now: datetime) -> None:

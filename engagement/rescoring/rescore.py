@@ -1,7 +1,7 @@
 """Keeps scores up to date: works through the rescore queue, and builds requested score sets."""
 
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -26,14 +26,19 @@ from engagement.search import entries
 from engagement.segments import counts
 
 # A large transaction scores a busy subject once for its many requests. It is smaller when other
-# products wait for their turn.
+# products wait for their turn, or waited a short time ago.
 REQUESTS_PER_TRANSACTION, REQUESTS_PER_TURN = 100_000, 20_000
+SHARED_SECONDS = 60.0
+# While another product is unfinished, the new requests of a finished one wait this long. Each of
+# its subjects is scored at most once in this time.
+PAUSE_SECONDS = 1.0
 
 # Machines whose clocks differ by less do not take each other's new day back.
 CLOCK_TOLERANCE = timedelta(hours=1)
 
-# The product that had the last turn.
+# The product that had the last turn, and when each had its last one.
 _last_product = 0
+_turns_at: dict[int, float] = {}
 
 
 def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -> int:
@@ -70,15 +75,16 @@ def _work_in_turns(
     """Work through the queue in turns of one product each; return the number of subjects scored.
 
     Starts after the product that had the last turn of the previous call. A product with many
-    requests gets more turns, but delays the others by one turn only.
+    requests gets more turns, but delays the others by one turn only, also those whose requests
+    arrive meanwhile.
     """
     global _last_product
     scored = 0
     waiting, seen = _next_products(set()), set[int]()
+    finished: dict[int, float] = {}
     while waiting:
         seen |= set(waiting)
-        limit = REQUESTS_PER_TRANSACTION if len(waiting) == 1 else REQUESTS_PER_TURN
-        unfinished = set()
+        limit = REQUESTS_PER_TURN if _is_shared(waiting) else REQUESTS_PER_TRANSACTION
         for product_id in waiting:
             if out_of_time():
                 return scored
@@ -87,11 +93,32 @@ def _work_in_turns(
             count, has_more, touched = _take_turn(product_id, today, limit, out_of_time)
             traces.report_scored(product_id, touched.users, touched.accounts, started, clock())
             _last_product = product_id
+            _turns_at[product_id] = time.monotonic()
             scored += count
             if has_more:
-                unfinished.add(product_id)
-        waiting = _next_products(seen - unfinished)
+                finished.pop(product_id, None)
+            else:
+                finished[product_id] = time.monotonic()
+        waiting = _next_products(_resting(finished, seen))
     return scored
+
+
+def _is_shared(waiting: Collection[int]) -> bool:
+    """Whether several products wait, or had a turn a short time ago: the next message of a quiet
+    one must not wait for a large transaction of another."""
+    before = time.monotonic() - SHARED_SECONDS
+    for product_id in [product_id for product_id, at in _turns_at.items() if at < before]:
+        del _turns_at[product_id]
+    return len(_turns_at.keys() | set(waiting)) > 1
+
+
+def _resting(finished: Mapping[int, float], seen: Set[int]) -> set[int]:
+    """The finished products that get no other turn now. If all are finished, the next call is for
+    what has arrived."""
+    if len(finished) == len(seen):
+        return set(finished)
+    now = time.monotonic()
+    return {product_id for product_id, at in finished.items() if now < at + PAUSE_SECONDS}
 
 
 def _next_products(finished: Set[int]) -> list[int]:

@@ -1,6 +1,7 @@
 """Titles, counts, empty lists, headers, and what a page asks before it deletes."""
 
 import re
+from typing import Any
 
 from django.contrib.auth.models import User as AdminUser
 from django.test import Client
@@ -34,7 +35,7 @@ def heading(html: str) -> str:
 
 def title(html: str) -> str:
     (text,) = re.findall(r"<title>(.*?)</title>", html, re.DOTALL)
-    return text.strip()
+    return str(text).strip()
 
 
 def test_an_empty_list_says_what_its_rows_are_for(
@@ -84,10 +85,11 @@ def test_the_trail_counts_entries_and_is_marked_once(
 
 def test_a_page_asks_in_its_own_words_before_it_deletes(root: Client, acme_rows: Rows) -> None:
     segment = acme_rows.workspace.segments.create(scope="user", name="Mine")
-    for name, row, text in (
+    rows: list[tuple[str, Any, str]] = [
         ("engagement_segment", segment, "This deletes the segment"),
         ("auth_user", AdminUser.objects.create_user("Leaver"), "This deletes the login"),
-    ):
+    ]
+    for name, row, text in rows:
         html = page(root, reverse(f"admin:{name}_delete", args=[row.pk]))
         assert heading(html).startswith("Delete ") and heading(html).endswith("?")
         assert text in html and "This cannot be undone." in html and "Yes, I" not in html

@@ -301,7 +301,7 @@ def planted_secrets(rows: Rows, root: Client) -> list[str]:
     return [
         *(rows.key.secret, rows.token.secret, invited, person.password, secret),
         *second_factors.new_recovery_codes(person),
-        *(rows.connection.api_token, rows.export_run.export.secret_access_key),
+        *(str(rows.connection.api_token), rows.export_run.export.secret_access_key),
         *(destination.address, destination.signing_secrets.removeprefix("whsec_")),
         *(str(root.session.session_key), settings.SECRET_KEY, *map(str, settings.ENCRYPTION_KEYS)),
     ]

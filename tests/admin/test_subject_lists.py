@@ -172,6 +172,7 @@ ORDERS = {
 WITHOUT_VALUE = {"last_active": "initech", "renewal": "acme-account", "trait:plan": "initech"}
 
 
+@pytest.mark.slow
 def test_every_head_sorts_both_ways(root: Client, customers: Rows) -> None:
     for column, names in ORDERS.items():
         assert listed(root, "account", sort=column) == names, column
@@ -343,6 +344,7 @@ def test_chips_take_filters_away(root: Client, customers: Rows) -> None:
     assert html.index('id="changelist-filter"') < html.index('id="result_list"')
 
 
+@pytest.mark.slow
 @each(
     "query",
     [

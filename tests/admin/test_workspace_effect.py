@@ -144,6 +144,7 @@ def test_what_is_shown_before_is_what_is_shown_after_saving(
         assert now[f"{kind} Now"] == without_moves
 
 
+@pytest.mark.slow
 @each(
     ("change", "expected"),
     [

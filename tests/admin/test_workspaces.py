@@ -137,6 +137,7 @@ def test_a_weight_is_taken_away_and_given_again_in_one_go(
     assert rescored == [acme_rows.workspace.pk]
 
 
+@pytest.mark.slow
 @each(
     ("event", "weight", "sentence"),
     [

@@ -17,6 +17,7 @@ Turns = list[tuple[str, int]]
 @pytest.fixture(autouse=True)
 def first_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rescore, "_last_product", 0)
+    monkeypatch.setattr(rescore, "_turns_at", {})
 
 
 @pytest.fixture
@@ -102,6 +103,37 @@ def test_a_product_with_new_requests_gets_a_turn_in_the_same_call(
 
     rescore.rescore(NOON, out_of_time=meanwhile)
     assert names(turns)[:3] == ["Acme", "Globex", "Acme"]
+
+
+def test_a_finished_product_gets_further_turns_beside_an_unfinished_one(
+    acme: Product, globex: Product, turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rescore, "REQUESTS_PER_TURN", 4)
+    monkeypatch.setattr(rescore, "PAUSE_SECONDS", 0.0)
+    busy(acme, 10)
+    tell(globex, identify("zed"), track("zed"))
+
+    def meanwhile() -> bool:
+        # Somebody new after each turn, as long as Acme has requests.
+        if names(turns)[-1:] == ["Globex"] and RescoreRequest.objects.filter(product=acme).exists():
+            tell(globex, identify(f"zed {len(turns)}"))
+        return False
+
+    rescore.rescore(NOON, out_of_time=meanwhile)
+    assert names(turns)[:6] == ["Acme", "Globex"] * 3
+    # The turns stay short: somebody else was there a short time ago.
+    assert {limit for _, limit in turns} == {4}
+    # When all are finished, the call ends, whatever has arrived.
+    turns.clear()
+    tell(acme, track("user 1"))
+
+    def always_more() -> bool:
+        if turns:
+            tell(acme, track("user 1"))
+        return len(turns) > 5
+
+    rescore.rescore(NOON, out_of_time=always_more)
+    assert turns == [("Acme", 4)]
 
 
 def test_sets_are_built_in_turns(

@@ -2,9 +2,9 @@
 
 import json
 import logging
-import sys
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -99,7 +99,7 @@ def test_spans_and_lines_of_a_request_are_one_trace_to_its_delivery(
     a_message(a_destination(acme, receiver.url), clock, scope="user", subject_id=ann.pk)
     deliver(clock)
 
-    spans = {
+    spans: dict[Any, Any] = {
         (span.name, span.attributes.get("eds.scope", "")): span
         for span in exporter.get_finished_spans()
         if span.attributes is not None and f"{span.context.trace_id:032x}" == TRACE
@@ -156,7 +156,10 @@ def test_spans_reach_a_collector(
 
 
 def test_missing_packages_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "config.tracing", None)
+    def fail(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(apps, "import_module", fail)
     with pytest.raises(ImproperlyConfigured, match=r"pip install -r requirements-otel\.txt"):
         apps._set_up_tracing()
 

@@ -45,6 +45,7 @@ def test_sending(db: None, one_connection: None, no_inbox: None) -> None:
     try_each("POST", send)
 
 
+@pytest.mark.slow
 def test_reading(filled: Workspace, acme_token: str) -> None:
     from tests.openapi.drawing import CHECKS, try_each
 

@@ -175,6 +175,7 @@ def test_what_failed_before_is_tried_apart_from_the_others(
     assert sizes == [50]
 
 
+@pytest.mark.slow
 def test_one_percent_of_bad_messages_costs_a_bounded_number_of_attempts(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

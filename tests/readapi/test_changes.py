@@ -152,6 +152,7 @@ def test_an_edited_workspace_starts_again(acme_reads: Reads, acme: Product) -> N
     assert mirror.restarts == 1 and mirror.records == mirror.listed()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_mirror_has_what_the_list_shows_whatever_happens(
     seed: int, acme_reads: Reads, acme: Product
@@ -235,6 +236,7 @@ def test_a_renamed_account_changes_its_users(acme_reads: Reads, acme: Product) -
     assert changed_users(group("hooli", 4, plan="z")) == {cyd}
 
 
+@pytest.mark.slow
 def test_a_new_day_returns_exactly_those_whose_segments_it_changes(
     acme_reads: Reads, acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,6 +137,7 @@ ADDRESSES = [
 ]
 
 
+@pytest.mark.slow
 @each("address", ADDRESSES)
 def test_no_endpoint_scans_a_large_table(
     address: str, plans: Any, acme_reads: Reads, acme: Product, filled: Workspace

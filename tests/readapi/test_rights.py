@@ -123,6 +123,7 @@ def test_every_address_is_listed_with_what_it_needs() -> None:
         assert hasattr(view, "READS") or view.__name__ in ("RankingView", "RankedList"), view
 
 
+@pytest.mark.slow
 def test_each_address_with_each_kind_of_rights(
     acme: Product, globex: Product, ids: dict[str, int], settings: Settings
 ) -> None:

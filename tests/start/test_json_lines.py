@@ -75,7 +75,10 @@ def test_lines_of_a_process_become_objects_without_credentials() -> None:
 STARTS: dict[str, list[str]] = {
     "a command": ["manage.py", "migrate"],
     "a worker": ["-m", "celery", "-A", "config", "worker"],
-    "a web server": ["-m", "gunicorn", "--config", "python:config.server.gunicorn"],
+    "a web server": [
+        *("-m", "gunicorn", "--config", "python:config.server.gunicorn"),
+        *("--bind", "127.0.0.1:0", "--workers", "1"),
+    ],
     "an error of ours": ["-c", "from config.json_streams import install; install(); 1 / 0"],
 }
 

@@ -33,8 +33,7 @@ class Command(BaseCommand):
         preflight.check_secrets()
         ingestion = settings.WEB_WORKERS if only != handover.PAGES else 0
         pages = settings.PAGE_WORKERS if only != handover.INGESTION else 0
-        as_json = settings.LOG_FORMAT == "json"
-        command = gunicorn.gunicorn_command(host, port, ingestion, pages, json_lines=as_json)
+        command = gunicorn.gunicorn_command(host, port, ingestion, pages)
         # Replace this process: it has imported modules that the workers must patch first.
         os.chdir(settings.BASE_DIR)
         os.execv(command[0], command)
