@@ -57,7 +57,7 @@ def measure(options: argparse.Namespace) -> Report:
             yield Result(f"a {role} took more than it may", is_over, must_be="no")
         seen = {process for sample in samples for process in sample}
         yield Result("processes that were replaced", len(seen - first))
-        yield Result("bodies of the flood that got 202", statuses[202])
+        yield Result("bodies of the flood that got 200", statuses[200])
         yield Result("bodies of the flood that got 503", statuses[503])
         yield from accounting.settle(posted, whole.connect)
 
