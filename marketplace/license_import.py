@@ -18,7 +18,6 @@ from engagement.traits import Source, read_stamp
 from marketplace import duplicates, licenses, progress, reports, runs
 from marketplace.duplicates import Merge
 from marketplace.licenses import (
-    Fields,
     InvalidRecord,
     ParsedLicense,
     ParsedRecord,
@@ -27,6 +26,7 @@ from marketplace.licenses import (
 )
 from marketplace.models import FailedRecord, License, SyncRun
 from marketplace.progress import Step
+from marketplace.record_fields import Fields
 
 # A sync lists this many invalid records, and counts all of them.
 MAX_FAILED_RECORDS = 100

@@ -2,8 +2,9 @@
 
 from engagement.admin.subjects import AccountAdmin
 from engagement.models import Account
-from marketplace.licenses import Fields, best_key
+from marketplace.licenses import best_key
 from marketplace.models import License
+from marketplace.record_fields import Fields
 
 # Nobody has more sites' licenses than that on one account; a longer list is not compared.
 MAX_COMPARED = 1000
