@@ -35,7 +35,7 @@ def heading(html: str) -> str:
 
 def title(html: str) -> str:
     (text,) = re.findall(r"<title>(.*?)</title>", html, re.DOTALL)
-    return text.strip()
+    return str(text).strip()
 
 
 def test_an_empty_list_says_what_its_rows_are_for(
