@@ -285,7 +285,7 @@ class ProductScopedAdmin(TrailingAdmin, BoundedLookups):
         return formfield
 
 
-def deferred_script(path: str) -> Any:
+def deferred_script(path: str) -> Any:  # the stubs know scripts as texts only
     """A script for ``Media`` that runs after the page is parsed. The admin puts it in the head."""
     return Script(path, defer=True)
 

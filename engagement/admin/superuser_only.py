@@ -134,11 +134,17 @@ class LoginAdmin(RenamedOptions, SuperusersOnly, TrailingAdmin, BoundedLookups, 
         return login
 
     def render_change_form(
-        self, request: HttpRequest, context: dict[str, Any], *args: Any, **options: Any
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any = None,
     ) -> HttpResponse:
-        if (login := options.get("obj")) is not None:
-            context |= {"title": login.get_username(), "subtitle": None}
-        return super().render_change_form(request, context, *args, **options)
+        if obj is not None:
+            context |= {"title": obj.get_username(), "subtitle": None}
+        return super().render_change_form(request, context, add, change, form_url, obj)
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None
