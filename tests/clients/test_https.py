@@ -31,7 +31,10 @@ PROXIES = {"caddy": "caddyfile", "nginx": "nginx"}
 # They hard-code HTTPS, and ask for the address.
 APPS = [recording for recording in segment.RECORDINGS if recording.settings_path]
 
-CADDY = "{{\n admin off\n auto_https disable_redirects\n}}\n{site}"
+# Without HTTP/3, which needs the port for datagrams: our claim of the port has it.
+CADDY = (
+    "{{\n admin off\n auto_https disable_redirects\n servers {{\n  protocols h1 h2\n }}\n}}\n{site}"
+)
 NGINX = """
 daemon off;
 master_process off;

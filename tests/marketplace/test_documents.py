@@ -49,7 +49,7 @@ def test_the_account_to_connect_with_is_described(advice: str) -> None:
     ],
 )
 def test_an_alert_tells_of_licenses(metric: str) -> None:
-    alerts = [line for line in read("docs/operating.md").splitlines() if line.startswith("| ")]
+    alerts = [line for line in read("docs/alerts.md").splitlines() if line.startswith("| ")]
     assert [line for line in alerts if metric in line]
 
 
