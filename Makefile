@@ -20,7 +20,7 @@ demo: ## Run it with three products of invented data
 test: ## Run nearly all tests (less than five minutes on two cores)
 	$(PYTHON) -m pytest -q
 
-slow: ## Run the tests that start services, browsers, and other programs (about five minutes)
+slow: ## Run the tests that start services, browsers, and other programs (about six minutes)
 	$(PYTHON) -m pytest -q -m slow
 
 lint: ## Check formatting, lint, types, and missing migrations

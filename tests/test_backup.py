@@ -96,7 +96,7 @@ def service(tmp_path: Path) -> Iterator[dict[str, str]]:
     programs = str(Path(program("pg_dump")).parent)
     yield {"PGSERVICEFILE": str(file), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     with connection.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE IF EXISTS {RESTORED} WITH (FORCE)")
+        cursor.execute(f"DROP DATABASE IF EXISTS {RESTORED}")
 
 
 @pytest.mark.slow
