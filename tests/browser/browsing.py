@@ -5,10 +5,9 @@ from types import TracebackType
 from typing import Any
 
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import WebDriverWait
 
 PATIENCE = 20
@@ -81,7 +80,7 @@ class Browser:
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
         element.click()
         if page is not None:
-            WebDriverWait(self.driver, PATIENCE).until(staleness_of(page))
+            WebDriverWait(self.driver, PATIENCE).until(lambda _: is_gone(page))
             WebDriverWait(self.driver, PATIENCE).until(lambda _: self._is_loaded())
 
     def _leads_elsewhere(self, element: WebElement) -> bool:
@@ -186,3 +185,17 @@ class Browser:
 
     def _devtools(self, command: str, parameters: dict[str, Any]) -> None:
         self.driver.execute_cdp_cmd(command, parameters)
+
+
+def is_gone(page: WebElement) -> bool:
+    """Whether the page has made room for the next one."""
+    try:
+        page.is_enabled()
+    except StaleElementReferenceException:
+        return True
+    except WebDriverException as error:
+        # Between two pages the driver may know the node and miss its document.
+        if "does not belong to the document" in str(error):
+            return True
+        raise
+    return False
