@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+# The service as a whole, which the checks try, too.
+WHOLE = ("tests/browser/", "tests/start/")
 FOLDERS = ("tests/browser/", "tests/clients/", "tests/proofs/", "tests/start/")
 # Half of the examples of properties. A run of all tests, as in the checks, draws all of them.
 FEW_EXAMPLES = "0.5"
@@ -35,6 +37,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(FOLDERS):
             item.add_marker(pytest.mark.slow)
+        if item.nodeid.startswith(WHOLE):
+            item.add_marker(pytest.mark.whole)
 
 
 @pytest.hookimpl(wrapper=True)
