@@ -122,7 +122,8 @@ def decode_usual(raw: bytes | msgspec.Raw) -> Fields | None:
         values = (*values[:place], *inner, *values[place + 1 :])
     fields = {path: value for path, value in zip(_PATHS, values, strict=True) if value is not None}
     try:
-        has_absent = not ABSENT.isdisjoint(map(str.strip, fields.values()))
+        # All of them: a set would stop at the first match, before a value that is no text.
+        has_absent = not ABSENT.isdisjoint([*map(str.strip, fields.values())])
     except TypeError:
         return None
     # One byte is found faster than six.
