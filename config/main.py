@@ -16,7 +16,7 @@ from config.management.commands.generate_secrets import Command as GenerateSecre
 from config.management.commands.version import Command as Version
 
 # These work without a database, or bring their own (`up` supervises one).
-WITHOUT_DATABASE = {None, "help", "version", "--help", "--version", "-h", "up", "check"}
+WITHOUT_DATABASE = {None, "help", "--help", "-h", "up", "check"}
 WITHOUT_DATABASE |= {"collectstatic", "startapp", "diffsettings"}
 WITHOUT_DATABASE |= {"marketplace_simulator", "restore"}
 # In production the settings need what two of them generate. Django would print its own version.
@@ -28,12 +28,9 @@ WITHOUT_SETTINGS: dict[str, type[BaseCommand]] = {
     "--version": Version,
 }
 # Their output is a result, or they write lines of their own (`up`).
-WITH_OWN_OUTPUT = {None, "help", "version", "--help", "--version", "-h", "up", "diffsettings"}
-WITH_OWN_OUTPUT |= {"create_product", "export_product", "generate_key", "generate_secrets"}
-WITH_OWN_OUTPUT |= {"doctor", "dumpdata"}
+WITH_OWN_OUTPUT = {None, "help", "--help", "-h", "up", "diffsettings", *WITHOUT_SETTINGS}
+WITH_OWN_OUTPUT |= {"create_product", "export_product", "dumpdata"}
 WITH_OWN_OUTPUT |= {"showmigrations", "sqlmigrate", "inspectdb", "shell", "dbshell"}
-# Django answers these itself, and they take no options.
-WITHOUT_OPTIONS = {"help", "version"}
 
 
 def run_command(arguments: list[str]) -> None:
@@ -66,8 +63,9 @@ def run_command(arguments: list[str]) -> None:
 
 def _execute(arguments: list[str]) -> None:
     program, *rest = arguments
-    if rest and not rest[0].startswith("-") and rest[0] not in WITHOUT_OPTIONS:
-        # Without it Django prints a CommandError itself, behind the name of the class.
+    if rest and not rest[0].startswith("-") and rest[0] != "help":
+        # Without it Django prints a CommandError itself, behind the name of the class. It answers
+        # help itself, which takes no options.
         rest.insert(1, "--traceback")
     try:
         execute_from_command_line([program, *rest])
