@@ -125,9 +125,10 @@ def has_pending_migrations() -> bool:
 def migrate() -> bool:
     """Apply pending migrations. Return whether there were any."""
     is_outdated = has_pending_migrations()
-    is_new = settings.EMBEDDED_POSTGRES is not None and is_outdated and snapshot.load()
-    if is_outdated and not (is_new and not has_pending_migrations()):
-        call_command("migrate", verbosity=0, interactive=False)
+    if is_outdated:
+        is_loaded = settings.EMBEDDED_POSTGRES is not None and snapshot.load()
+        if not is_loaded or has_pending_migrations():
+            call_command("migrate", verbosity=0, interactive=False)
     queue_schema.install()
     return is_outdated
 
