@@ -19,6 +19,9 @@ def resident_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def is_too_large(limit_mb: int) -> bool:
-    """Return whether the process should be replaced. The limit is EDS_WORKER_MEMORY_MB."""
-    return resident_bytes() > REPLACED_AT * limit_mb * MEBIBYTE
+def is_too_large(taken: int, limit_mb: int) -> bool:
+    """Return whether a process that takes so many bytes should be replaced.
+
+    The limit is EDS_WORKER_MEMORY_MB.
+    """
+    return taken > REPLACED_AT * limit_mb * MEBIBYTE

@@ -168,9 +168,10 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
         It answers what it has accepted. The master starts its replacement, which takes over its
         socket, so new connections wait meanwhile and none is refused.
         """
-        if self.memory_limit and memory.is_too_large(self.memory_limit):
-            taken = memory.resident_bytes() // memory.MEBIBYTE
-            self.log.warning("A web process took %d MiB of memory; it is replaced.", taken)
+        taken = memory.resident_bytes()
+        if self.memory_limit and memory.is_too_large(taken, self.memory_limit):
+            size = taken // memory.MEBIBYTE
+            self.log.warning("A web process took %d MiB of memory; it is replaced.", size)
             self.alive = False
             if self.kind == handover.PAGES:
                 # It accepts no connections, so nobody waits while it ends a long download.
