@@ -4,6 +4,7 @@ import json
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
@@ -37,19 +38,12 @@ def _examine() -> list[dict[str, str]]:
         django.setup()
     except ImproperlyConfigured as error:
         # Nothing else can be examined without settings.
-        sentence = str(error)
         remedy = "Correct the variable (docs/settings.md)."
-        return [_finding("settings", "problem", sentence, remedy)]
+        sentence = str(error)
+        return [{"check": "settings", "status": "problem", "sentence": sentence, "remedy": remedy}]
     # It can be imported only now.
     doctor = import_module("config.doctor")
-    return [
-        _finding(finding.check, finding.status, finding.sentence, finding.remedy)
-        for finding in doctor.examine(timezone.now)
-    ]
-
-
-def _finding(check: str, status: str, sentence: str, remedy: str) -> dict[str, str]:
-    return {"check": check, "status": str(status), "sentence": sentence, "remedy": remedy}
+    return [asdict(finding) for finding in doctor.examine(timezone.now)]
 
 
 def _as_json(findings: Sequence[dict[str, str]]) -> str:
