@@ -57,8 +57,8 @@ class Node(EmbeddedPostgres):
         addresses = {"listen_addresses": self.address, "citus.local_hostname": self.address}
         super().__init__(folder, {**OPTIONS, **addresses, **(options or {})})
 
-    def server_program(self) -> Path:
-        return self.programs / "postgres"
+    def client_program(self, name: str) -> Path:
+        return self.programs / name
 
     def _prepare_database(self) -> None:
         """As of any server, at its first start: what belongs to the extension keeps its owner."""

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from config.local.postgres import SUPERUSER, EmbeddedPostgres, import_wheel, stop_process
+from config.local.postgres import SUPERUSER, EmbeddedPostgres, stop_process
 
 SLOT = "read_replica"
 STOP_TIMEOUT = 15.0
@@ -32,7 +32,8 @@ class Standby:
             # PostgreSQL runs as a user of its own where we are root, and so do its programs.
             os.chown(folder, owner.st_uid, owner.st_gid)
             identity = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []}
-        command = [_program(self._primary), "--host", str(self._primary.socket_dir)]
+        command = [str(self._primary.client_program("pg_basebackup"))]
+        command += ["--host", str(self._primary.socket_dir)]
         command += ["--username", SUPERUSER, "--pgdata", str(folder), "--checkpoint", "fast"]
         # The address of the primary goes into the replica's files.
         command += ["--write-recovery-conf", "--create-slot", "--slot", SLOT, "--no-sync"]
@@ -52,13 +53,3 @@ class Standby:
         if self._process is not None:
             stop_process(self._process, signal.SIGINT, timeout=STOP_TIMEOUT)
         self._process = None
-
-
-def _program(server: EmbeddedPostgres) -> str:
-    """The ``pg_basebackup`` of the server's own version."""
-    version = (server.folder / "PG_VERSION").read_text().strip()
-    wheel = Path(import_wheel().__file__).parent
-    for path in sorted(wheel.glob("pginstall*/bin/pg_basebackup")):
-        if f" {version}." in subprocess.check_output([path, "--version"], text=True):
-            return str(path)
-    raise AssertionError(f"The wheel has no pg_basebackup {version}.")
