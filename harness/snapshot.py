@@ -44,18 +44,13 @@ def main() -> None:
 
 def dump(postgres: EmbeddedPostgres) -> str:
     """Return the database's statements, for one transaction, and without a time in them."""
-    text = subprocess.run(
-        [
-            postgres.client_program("pg_dump"),
-            *("--host", str(postgres.socket_dir), "--username", SUPERUSER),
-            *("--no-owner", "--no-privileges", "--no-comments", "--inserts"),
-            *("--rows-per-insert", "1000", "--exclude-table", MONTHS),
-            DATABASE,
-        ],
-        capture_output=True,
-        check=True,
-        text=True,
-    ).stdout
+    command = postgres.client_command(
+        "pg_dump",
+        *("--no-owner", "--no-privileges", "--no-comments", "--inserts"),
+        *("--rows-per-insert", "1000", "--exclude-table", MONTHS),
+        DATABASE,
+    )
+    text = subprocess.run(command, capture_output=True, check=True, text=True).stdout
     text = re.sub(r"^(--.*|\\(un)?restrict.*|)\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^SET ", "SET LOCAL ", text, flags=re.MULTILINE)
     text = text.replace(

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from config.local.postgres import SUPERUSER, EmbeddedPostgres, stop_process
+from config.local.postgres import EmbeddedPostgres, stop_process
 
 SLOT = "read_replica"
 STOP_TIMEOUT = 15.0
@@ -32,9 +32,8 @@ class Standby:
             # PostgreSQL runs as a user of its own where we are root, and so do its programs.
             os.chown(folder, owner.st_uid, owner.st_gid)
             identity = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []}
-        command = [str(self._primary.client_program("pg_basebackup"))]
-        command += ["--host", str(self._primary.socket_dir)]
-        command += ["--username", SUPERUSER, "--pgdata", str(folder), "--checkpoint", "fast"]
+        command = self._primary.client_command("pg_basebackup", "--pgdata", str(folder))
+        command += ["--checkpoint", "fast"]
         # The address of the primary goes into the replica's files.
         command += ["--write-recovery-conf", "--create-slot", "--slot", SLOT, "--no-sync"]
         subprocess.run(command, cwd="/", check=True, capture_output=True, **identity)

@@ -81,12 +81,11 @@ def archive_command(postgres: EmbeddedPostgres, root: Path) -> list[str]:
     # A restored database begins a timeline of its own, and the WAL before it is not in its slot.
     folder = _wal_folder(root, cluster) / f"{timeline:08X}"
     _make_private(folder)
-    return [
-        str(postgres.client_program("pg_receivewal")),
-        *("--host", str(postgres.socket_dir), "--username", "postgres", "--no-password"),
+    return postgres.client_command(
+        "pg_receivewal",
         *("--directory", str(folder), "--slot", SLOT),
         *("--compress", "gzip:1", "--synchronous"),
-    ]
+    )
 
 
 def _wal_folder(root: Path, cluster: str) -> Path:
@@ -125,12 +124,12 @@ def take(postgres: EmbeddedPostgres, root: Path, now: datetime, secrets: Path | 
     partial = target.with_name(f".{name}.partial")
     _make_private(partial.parent)
     shutil.rmtree(partial, ignore_errors=True)
-    _run(
-        postgres.client_program("pg_basebackup"),
-        *("--host", str(postgres.socket_dir), "--username", "postgres", "--no-password"),
+    command = postgres.client_command(
+        "pg_basebackup",
         *("--pgdata", str(partial), "--format", "tar", "--gzip", "--checkpoint", "fast"),
         *("--wal-method", "stream", "--manifest-checksums", "SHA256"),
     )
+    _run(command)
     if secrets is not None:
         shutil.copy2(secrets, partial / SECRETS)
         (partial / SECRETS).chmod(0o600)
@@ -243,12 +242,12 @@ def _segments(root: Path, cluster: str) -> Iterator[Path]:
             yield path
 
 
-def _run(program: Path, *arguments: str) -> None:
-    process = subprocess.run([program, *arguments], capture_output=True, text=True)
+def _run(command: list[str]) -> None:
+    process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
         lines = process.stderr.strip().splitlines() or [f"status {process.returncode}"]
         raise CommandError(
-            f"{program.name} failed: {lines[-1].partition('error: ')[2] or lines[-1]}"
+            f"{Path(command[0]).name} failed: {lines[-1].partition('error: ')[2] or lines[-1]}"
         )
 
 

@@ -190,6 +190,11 @@ class EmbeddedPostgres:
         """Return one of the programs that come with the server."""
         return Path(self._wheel().bin_path) / name
 
+    def client_command(self, name: str, *arguments: str) -> list[str]:
+        """Return a command that one of them runs as the superuser of the running server."""
+        program, host = str(self.client_program(name)), str(self.socket_dir)
+        return [program, "--host", host, "--username", SUPERUSER, "--no-password", *arguments]
+
     @property
     def wal_folder(self) -> Path:
         return self.folder / "pg_wal"
