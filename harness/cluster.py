@@ -212,13 +212,19 @@ _MOVE: LiteralString = "SELECT citus_move_shard_placement(%s, %s, %s, %s, %s)"
 
 
 @contextmanager
-def connected(folder: Path) -> Iterator[Cluster]:
-    """A cluster with an empty database, which ``migrate`` distributes. Raises Failed without the
-    programs."""
+def unconnected(folder: Path) -> Iterator[Cluster]:
+    """Servers that know nothing of each other yet. Raises Failed without the programs."""
     programs = bin_folder()
     if programs is None:
         raise Failed(f"{BIN_VARIABLE} names no folder with a PostgreSQL that has Citus.")
     with running(programs, folder / "postgres") as cluster:
+        yield cluster
+
+
+@contextmanager
+def connected(folder: Path) -> Iterator[Cluster]:
+    """A cluster with an empty database, which ``migrate`` distributes."""
+    with unconnected(folder) as cluster:
         cluster.connect_nodes()
         yield cluster
 

@@ -18,12 +18,12 @@ from contextlib import ExitStack, contextmanager, suppress
 import psutil
 
 from harness import accounting, cluster
-from harness.cluster import BIN_VARIABLE, Cluster
+from harness.cluster import Cluster
 from harness.command import run_command
 from harness.database import number
 from harness.http import Reader
 from harness.posting import Posted, add_pause_argument, posting
-from harness.processes import PATIENCE, Failed, stop, until
+from harness.processes import PATIENCE, stop, until
 from harness.report import Report, Result, Table, progress
 from harness.service import Service, any_address, temporary_folder
 
@@ -34,12 +34,9 @@ PAUSE = (1.0, 3.0)
 
 
 def measure(options: argparse.Namespace) -> Report:
-    programs = cluster.bin_folder()
-    if programs is None:
-        raise Failed(f"{BIN_VARIABLE} names no folder with a PostgreSQL that has Citus.")
     with (
         temporary_folder() as folder,
-        cluster.running(programs, folder / "postgres") as servers,
+        cluster.unconnected(folder) as servers,
         ExitStack() as stack,
     ):
         service = Service(folder, servers.coordinator, stack)
