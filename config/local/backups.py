@@ -53,6 +53,13 @@ class BaseBackup:
     def folder(self, root: Path) -> Path:
         return root / self.cluster / "base" / self.name
 
+    def needs_segment(self, name: str) -> bool:
+        """Return whether a restore needs the WAL segment of that name.
+
+        Timelines do not count, because a later timeline continues the numbers.
+        """
+        return name[8:24] >= self.first_segment[8:]
+
 
 def list_backups(root: Path) -> list[BaseBackup]:
     """Return the complete base backups in the folder, the oldest first."""
@@ -219,15 +226,14 @@ def _first_segment(folder: Path) -> str:
 def prune(root: Path, keep: int, now: datetime) -> list[BaseBackup]:
     """Delete all but the newest *keep* base backups of each cluster, and WAL before them."""
     removed = []
-    for cluster in {backup.cluster for backup in list_backups(root)}:
-        backups = [backup for backup in list_backups(root) if backup.cluster == cluster]
+    taken = list_backups(root)
+    for cluster in {backup.cluster for backup in taken}:
+        backups = [backup for backup in taken if backup.cluster == cluster]
         for backup in backups[:-keep]:
             shutil.rmtree(backup.folder(root))
             removed.append(backup)
-        # Without its timeline, because a later timeline continues the numbers.
-        oldest = min(backup.first_segment[8:] for backup in backups[-keep:])
         for path in _segments(root, cluster):
-            if path.name[8:24] < oldest:
+            if not any(backup.needs_segment(path.name) for backup in backups[-keep:]):
                 path.unlink()
     for path in root.glob("*/base/.*.partial"):
         # A backup that was killed.
@@ -307,7 +313,7 @@ def restore(
 def _collect_wal(root: Path, backup: BaseBackup, target: Path) -> None:
     """Unpack the archived WAL that follows the backup. The last segment may be incomplete."""
     for path in _segments(root, backup.cluster):
-        if path.name[8:24] < backup.first_segment[8:]:
+        if not backup.needs_segment(path.name):
             continue
         segment = target / path.name[:24]
         # A complete copy of the segment takes precedence.

@@ -69,7 +69,7 @@ class Bucket:
 
         def is_needed(name: str) -> bool:
             file = name.rpartition("/")[2]
-            is_later = file[8:24] >= backup.first_segment[8:] or ".history" in file
+            is_later = backup.needs_segment(file) or ".history" in file
             return name.startswith(base) or (name.startswith(wal) and is_later)
 
         self._download(root, is_needed)
