@@ -13,6 +13,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from engagement.admin.scoping import ProductScopedAdmin, without_editing_scripts
 
+# What a page's own column returns for no value. Django would write None.
+NOTHING = "–"
+
 
 @dataclass(frozen=True)
 class PageAction:
