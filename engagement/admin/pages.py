@@ -114,6 +114,18 @@ class PageAdmin(ProductScopedAdmin):
             args=[] if obj is None else [obj.pk],
         )
 
+    def summarize_deletion(
+        self, request: HttpRequest, lines: list[str], count: int
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """What ``get_deleted_objects()`` returns for as many rows of this admin, without a look at
+        the rows that go with them."""
+        return (
+            lines,
+            {str(self.opts.verbose_name_plural): count},
+            set() if self.has_delete_permission(request) else {str(self.opts.verbose_name)},
+            [],
+        )
+
     def render_page(
         self, request: HttpRequest, template: str, title: str, **context: Any
     ) -> TemplateResponse:
