@@ -34,14 +34,14 @@ class LeaseLost(Exception):
     """Another worker has the run, or somebody stopped it. Nothing is written."""
 
 
-# --- Requests -------------------------------------------------------------------------------
-
-
 def register_times() -> None:
     clocks.register(ScheduledExport, {"next_run_at": timedelta(days=8)})
     unfinished = {"state__in": ExportRun.UNFINISHED}
     ahead = {"due_at": 2 * BACKOFF[-1], "leased_until": 2 * LEASE}
     clocks.register(ExportRun, ahead, unfinished)
+
+
+# --- Requests -------------------------------------------------------------------------------
 
 
 def request_run(export: ScheduledExport, now: datetime, requested_by: str = "") -> bool:

@@ -29,10 +29,12 @@ _DERIVED: Final = {SEATS_TRAIT, TIER_LENDER_TRAIT, UNLISTED_SINCE_TRAIT}
 TRAIT_NAMES: dict[str, str] = {
     name.removeprefix(LICENSE_PREFIX): name for name in MARKETPLACE_TRAITS if name not in _DERIVED
 }
-_PLAIN = frozenset(path for path in TRAIT_NAMES if "." not in path)
+# In their order, the fields of an object are side by side.
+_PATHS = tuple(sorted(TRAIT_NAMES))
+_PLAIN = frozenset(path for path in _PATHS if "." not in path)
 # The imported fields of each object in a record, with their paths.
 _NESTED: dict[str, dict[str, str]] = {}
-for _path in TRAIT_NAMES.keys() - _PLAIN:
+for _path in (path for path in _PATHS if path not in _PLAIN):
     _NESTED.setdefault(_path.partition(".")[0], {})[_path.partition(".")[2]] = _path
 
 # Texts that mean no value; RTBF stands for the right to be forgotten.
@@ -82,15 +84,8 @@ def _optional(names: Iterable[str]) -> list[tuple[str, Any, Any]]:
     return [(name, Any, None) for name in names]
 
 
-# In the order of paths, in which an object's are side by side.
-_PATHS = tuple(sorted(TRAIT_NAMES))
 _NAMES = tuple(dict.fromkeys(path.partition(".")[0] for path in _PATHS))
-_OBJECTS = {
-    name: msgspec.defstruct(
-        name, _optional(path.partition(".")[2] for path in _PATHS if path.startswith(name + "."))
-    )
-    for name in _NESTED
-}
+_OBJECTS = {name: msgspec.defstruct(name, _optional(inner)) for name, inner in _NESTED.items()}
 _Usual: Any = msgspec.defstruct(
     "_Usual", [(name, (_OBJECTS[name] | None) if name in _NESTED else Any, None) for name in _NAMES]
 )

@@ -32,13 +32,13 @@ class ConnectionInactive(Exception):
     """The connection does not sync. The message says why and what to do."""
 
 
-# --- Requests -------------------------------------------------------------------------------
-
-
 def register_times() -> None:
     happened = dict.fromkeys(("requested_at", "started_at", "finished_at"), clocks.NOW)
     clocks.register(SyncRun, {**happened, "due_at": 2 * MAX_BACKOFF})
     clocks.register(Connection, {"full_synced_at": clocks.NOW})
+
+
+# --- Requests -------------------------------------------------------------------------------
 
 
 def request_sync(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRun:

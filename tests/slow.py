@@ -14,7 +14,7 @@ import pytest
 
 # The service as a whole, which the checks try, too.
 WHOLE = ("tests/browser/", "tests/start/")
-FOLDERS = ("tests/browser/", "tests/clients/", "tests/proofs/", "tests/start/")
+FOLDERS = (*WHOLE, "tests/clients/", "tests/proofs/")
 # Half of the examples of properties. A run of all tests, as in the checks, draws all of them.
 FEW_EXAMPLES = "0.5"
 STARTS = {"os.exec", "os.posix_spawn", "os.system", "subprocess.Popen"}

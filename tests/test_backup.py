@@ -116,7 +116,8 @@ def test_people_senders_and_readers_go_on_after_a_restore(
     run(documented("pg_dump"), tmp_path, **service)
     assert stat.S_IMODE((tmp_path / "eds.dump").stat().st_mode) == 0o600
     key = IngestionKey.objects.get()
-    assert read(RESTORED, acme_token, *addresses, MAYA=PASSWORD, APP=app) == [
+    output = run_on(RESTORED, READ, acme_token, *addresses, MAYA=PASSWORD, APP=app)
+    assert output.splitlines() == [
         "0 sessions",
         f"{acme.name} {key.name} {acme_key}",
         "302 with the password alone",
@@ -143,11 +144,11 @@ def test_a_copy_of_the_data_folder_is_a_database_that_starts() -> None:
         stop_process(server, signal.SIGINT, timeout=30)
 
 
-def read(database: str, *arguments: str, **variables: str) -> list[str]:
-    """What a service on the database answers, in a process of its own."""
+def run_on(database: str, script: str, *arguments: str, **variables: str) -> str:
+    """The output of a script of the service on the database, in a process of its own."""
     where = connection.settings_dict
     return subprocess.run(
-        [sys.executable, "-c", READ, *arguments],
+        [sys.executable, "-c", script, *arguments],
         cwd=settings.BASE_DIR,
         env={
             **os.environ,
@@ -160,4 +161,4 @@ def read(database: str, *arguments: str, **variables: str) -> list[str]:
         check=True,
         capture_output=True,
         text=True,
-    ).stdout.splitlines()
+    ).stdout

@@ -5,7 +5,6 @@ import json
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -20,6 +19,7 @@ from config.local import backups
 from config.local.backups import BaseBackup
 from config.local.bucket import Bucket
 from config.local.postgres import EmbeddedPostgres, stop_process
+from harness.processes import until
 from tests.database import FAST
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -156,10 +156,7 @@ def until_archived(postgres: EmbeddedPostgres, position: str) -> None:
         f"SELECT coalesce(bool_or(flush_lsn >= '{position}'), false) FROM pg_stat_replication "
         "WHERE application_name = 'pg_receivewal'"
     )
-    deadline = time.monotonic() + 60
-    while execute(postgres, statement) != [(True,)]:
-        assert time.monotonic() < deadline, "The archive did not get the WAL."
-        time.sleep(0.05)
+    until(lambda: execute(postgres, statement) == [(True,)], "the archive to get the WAL", 60)
 
 
 def damage(backup: Path) -> None:

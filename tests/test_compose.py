@@ -14,8 +14,8 @@ from django.core.management import call_command, get_commands
 from pytest_django import Settings
 
 from config import environment, main
-from config.celery import app
 from config.version import VERSION
+from tests.test_deploy import assert_every_queue_is_read
 
 DEPLOY = settings.BASE_DIR / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
@@ -37,10 +37,7 @@ def test_every_service_of_ours_runs_a_command_that_exists_without_privileges() -
 
 
 def test_the_workers_together_read_every_queue() -> None:
-    commands = [service["command"] for service in OURS.values()]
-    queues = {words[words.index("--queues") + 1] for words in commands if "--queues" in words}
-    routed = {route["queue"] for route in app.conf.task_routes.values()}
-    assert queues == routed | {app.conf.task_default_queue}
+    assert_every_queue_is_read(service["command"] for service in OURS.values())
 
 
 def test_the_roles_wait_for_the_tables_and_these_for_the_database() -> None:

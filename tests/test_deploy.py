@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -72,7 +73,10 @@ def confinement(unit: Path) -> list[str]:
 
 
 def test_the_workers_together_read_every_queue() -> None:
-    commands = [words_of(unit) for unit in UNITS]
+    assert_every_queue_is_read(words_of(unit) for unit in UNITS)
+
+
+def assert_every_queue_is_read(commands: Iterable[Sequence[str]]) -> None:
     read = {words[words.index("--queues") + 1] for words in commands if "--queues" in words}
     routed = {route["queue"] for route in app.conf.task_routes.values()}
     assert read == routed | {app.conf.task_default_queue}
@@ -92,6 +96,7 @@ BUILD = (DEPLOY / "Containerfile").read_text()
 # Loads all that the roles load, where the packages named by the arguments are not to be found.
 ROLES = """
 import sys
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 
 class Missing:

@@ -8,10 +8,10 @@ from django.conf import settings
 from django.core.management import get_commands
 from django.urls import resolve
 
-from config.celery import app
 from config.server import handover
 from config.version import VERSION
 from ingestion import prometheus
+from tests.test_deploy import assert_every_queue_is_read
 
 FOLDER = settings.BASE_DIR / "deploy" / "kubernetes"
 # Patches look like resources.
@@ -44,17 +44,13 @@ def test_every_file_is_used() -> None:
 
 
 def test_every_role_runs_a_command_that_exists() -> None:
-    queues = set()
-    for name in of_kind("Deployment"):
-        words = container(name)["args"]
+    commands = [container(name)["args"] for name in of_kind("Deployment")]
+    for words in commands:
         if words[0] == "python":
             assert words[1] == "manage.py" and words[2] in get_commands()
         else:
             assert words[:3] == ["celery", "-A", "config"] and words[3] in ("worker", "beat")
-        if "--queues" in words:
-            queues.add(words[words.index("--queues") + 1])
-    routed = {route["queue"] for route in app.conf.task_routes.values()}
-    assert queues == routed | {app.conf.task_default_queue}
+    assert_every_queue_is_read(commands)
     (job,) = of_kind("Job").values()
     assert job["metadata"]["name"].endswith(VERSION.replace(".", "-"))
     assert KUSTOMIZATION["images"][0]["newTag"] == VERSION

@@ -1,7 +1,6 @@
 """Requests are counted by endpoint, status, and code, and /metrics adds up all processes."""
 
 import io
-import shutil
 import subprocess
 from collections.abc import Callable
 from datetime import timedelta
@@ -23,6 +22,7 @@ from ingestion import prometheus_products, tasks
 from ingestion.inbox import group_commit
 from ingestion.models import RefusedCount
 from tests.engagement.history import identify, track
+from tests.test_alerts import promtool
 from tests.test_operations import clean_counters, monitor, read
 
 __all__ = ["clean_counters", "monitor"]
@@ -173,7 +173,7 @@ def test_the_build_and_the_connections_are_told(monitor: Client) -> None:
 
 @pytest.mark.slow
 @pytest.mark.django_db
-@pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool (Debian's prometheus)")
+@promtool
 def test_promtool_finds_nothing_to_improve(
     send: Get, collector: Collector, monitor: Client
 ) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-APPS = ("engagement", "ingestion", "readapi", "marketplace", "notifications")
+from tests.test_imports import APPS
+
 READERS = {"http_url", "broker_url", "text", "required_text", "integer", "flag", "choice"}
 READERS |= {"comma_separated", "report_url", "marketplace_url", "file_path", "networks", "email"}
 

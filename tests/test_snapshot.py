@@ -1,18 +1,15 @@
 """The snapshot of a new embedded database leads to the same tables as all migrations."""
 
-import os
 import re
 import subprocess
-import sys
 
 import pytest
-from django.conf import settings
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from config import snapshot
 from harness.snapshot import MONTHS
-from tests.test_backup import program
+from tests.test_backup import program, run_on
 
 NEW = "eds_snapshot"
 LOAD = """
@@ -35,7 +32,8 @@ def test_the_snapshot_and_the_migrations_after_it_lead_to_the_same_database() ->
             "LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8' LOCALE 'C'"
         )
     try:
-        assert load(NEW) == "True False", "Run `python -m harness.snapshot`: migrations changed."
+        output = run_on(NEW, LOAD).strip()
+        assert output == "True False", "Run `python -m harness.snapshot`: migrations changed."
         assert schema(NEW) == schema(connection.settings_dict["NAME"])
     finally:
         with connection.cursor() as cursor:
@@ -49,25 +47,6 @@ def test_a_snapshot_of_other_migrations_is_left_alone() -> None:
     assert snapshot.digest_of(applied) == snapshot.digest_of(reversed(applied)) != ""
     assert snapshot.digest_of([*applied, ("engagement", "9999_missing")]) == ""
     assert not snapshot.load(), "This database has tables."
-
-
-def load(database: str) -> str:
-    """Load the snapshot and apply later migrations, in a process of its own."""
-    where = connection.settings_dict
-    return subprocess.run(
-        [sys.executable, "-c", LOAD],
-        cwd=settings.BASE_DIR,
-        env={
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "config.settings",
-            "DATABASE_URL": f"postgresql://{where['USER']}@/{database}?host={where['HOST']}",
-            "EDS_SECRET_KEY": "only-for-this-test" * 4,
-            "EDS_ENCRYPTION_KEYS": ",".join(map(str, settings.ENCRYPTION_KEYS)),
-        },
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
 
 
 def schema(database: str) -> list[str]:

@@ -13,6 +13,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from engagement.admin.scoping import ProductScopedAdmin, without_editing_scripts
 
+# What a page's own column returns for no value. Django would write None.
+NOTHING = "–"
+
 
 @dataclass(frozen=True)
 class PageAction:
@@ -109,6 +112,18 @@ class PageAdmin(ProductScopedAdmin):
         return reverse(
             f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{name}",
             args=[] if obj is None else [obj.pk],
+        )
+
+    def summarize_deletion(
+        self, request: HttpRequest, lines: list[str], count: int
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """What ``get_deleted_objects()`` returns for as many rows of this admin, without a look at
+        the rows that go with them."""
+        return (
+            lines,
+            {str(self.opts.verbose_name_plural): count},
+            set() if self.has_delete_permission(request) else {str(self.opts.verbose_name)},
+            [],
         )
 
     def render_page(

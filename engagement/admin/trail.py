@@ -12,7 +12,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 
 from engagement.admin.lists.csv_file import csv_response
-from engagement.admin.pages import ExtraView, PageAdmin
+from engagement.admin.pages import NOTHING, ExtraView, PageAdmin
 from engagement.admin.renamed import RenamedOptions
 from engagement.admin.scoping import ProductFilter, ReadOnly, request_access
 from engagement.admin.time_format import format_ago, format_exact
@@ -23,7 +23,6 @@ from engagement.trail.models_followed import follow_domain, followed_models
 
 follow_domain()
 
-NOTHING = "–"
 # Kinds of entries that are about no row of a followed model.
 OTHER_KINDS = ("sign-in", "export", "user", "account")
 HEADER = ("time", "product", "person", "address", "action", "kind", "id", "name", "note", "changes")

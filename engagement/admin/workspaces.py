@@ -331,10 +331,5 @@ class WorkspaceAdmin(PageAdmin):
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
         """Name the segments, but not the scores: there are as many of them as users."""
-        count = len(objs)
-        return (
-            [line for workspace in objs for line in _deleted_parts(workspace)],
-            {str(self.opts.verbose_name_plural): count},
-            set() if self.has_delete_permission(request) else {str(self.opts.verbose_name)},
-            [],
-        )
+        lines = [line for workspace in objs for line in _deleted_parts(workspace)]
+        return self.summarize_deletion(request, lines, len(objs))

@@ -185,13 +185,8 @@ class ScheduledExportAdmin(OutboundFormAdmin):
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
         """Its runs go with the export, although nobody may delete one alone. Its files stay."""
-        exports = list(objs)
-        return (
-            [f"{export}, with the list of its runs" for export in exports],
-            {str(self.opts.verbose_name_plural): len(exports)},
-            set() if self.has_delete_permission(request) else {str(self.opts.verbose_name)},
-            [],
-        )
+        lines = [f"{export}, with the list of its runs" for export in objs]
+        return self.summarize_deletion(request, lines, len(lines))
 
     # --- The page -----------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 
 from engagement.admin.listing import LargeTableAdmin
-from engagement.admin.pages import ExtraView, PageAction, PageAdmin
+from engagement.admin.pages import NOTHING, ExtraView, PageAction, PageAdmin
 from engagement.admin.products import ProductAdmin
 from engagement.admin.scoping import (
     ProductFilter,
@@ -46,10 +46,6 @@ ProductAdmin.add_inline(IngestionKeyInline)
 ProductAdmin.add_first_step(create_first_key)
 ProductAdmin.add_section(first_event_section)
 ProductAdmin.add_link("Ingestion log", "admin:ingestion_ingestionlog_change")
-
-
-# Django writes None where a page's own column returns it.
-NOTHING = "–"
 
 
 class StoredMessageAdmin(PageAdmin):

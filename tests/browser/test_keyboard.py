@@ -11,7 +11,7 @@ from tests.browser.test_twelve_jobs import names, scored
 
 __all__ = ["scored"]
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 IS_FOCUSED = "return document.activeElement.matches(arguments[0])"
 
@@ -25,9 +25,14 @@ def tab_to(browser: Browser, selector: str, at_most: int) -> None:
     raise AssertionError(f"{at_most} times Tab do not lead to {selector}.")
 
 
-def skip_to_content(browser: Browser) -> None:
-    tab_to(browser, ".skip-to-content-link", at_most=1)
+def enter(browser: Browser, selector: str, at_most: int) -> None:
+    """Go to such an element, and press Enter."""
+    tab_to(browser, selector, at_most)
     press_keys(browser, Keys.ENTER)
+
+
+def skip_to_content(browser: Browser) -> None:
+    enter(browser, ".skip-to-content-link", at_most=1)
 
 
 def test_the_main_job_of_each_page_needs_no_pointer(as_member: LogIn, scored: Product) -> None:
@@ -44,12 +49,10 @@ def test_the_main_job_of_each_page_needs_no_pointer(as_member: LogIn, scored: Pr
 def _read(browser: Browser) -> None:
     browser.open("/admin/")
     skip_to_content(browser)
-    tab_to(browser, "a[href*='/account/'][href*='/change/']", at_most=25)
-    press_keys(browser, Keys.ENTER)
+    enter(browser, "a[href*='/account/'][href*='/change/']", at_most=25)
     browser.wait_until(lambda: "/change/" in browser.path)
     skip_to_content(browser)
-    tab_to(browser, ".eds-tabs a[href*='people=quiet']", at_most=25)
-    press_keys(browser, Keys.ENTER)
+    enter(browser, ".eds-tabs a[href*='people=quiet']", at_most=25)
     browser.wait_until(lambda: "people=quiet" in browser.path)
 
 
@@ -57,14 +60,11 @@ def _filter_and_sort(browser: Browser) -> None:
     browser.open("/admin/engagement/account/")
     skip_to_content(browser)
     # The filters come before the rows.
-    tab_to(browser, "#changelist-filter summary", at_most=8)
-    press_keys(browser, Keys.ENTER)
-    tab_to(browser, ".eds-filter[open] a[href*='segment=']", at_most=3)
-    press_keys(browser, Keys.ENTER)
+    enter(browser, "#changelist-filter summary", at_most=8)
+    enter(browser, ".eds-filter[open] a[href*='segment=']", at_most=3)
     browser.wait_until(lambda: "segment=" in browser.path)
     skip_to_content(browser)
-    tab_to(browser, "th a[href*='sort=change']", at_most=20)
-    press_keys(browser, Keys.ENTER)
+    enter(browser, "th a[href*='sort=change']", at_most=20)
     browser.wait_until(lambda: "sort=change" in browser.path)
     assert names(browser)[0] == "Ember Care"
 
@@ -73,12 +73,10 @@ def _make_a_segment(browser: Browser, product: Product) -> None:
     workspace = product.workspaces.get()
     browser.open(f"/admin/engagement/segment/?workspace__id__exact={workspace.pk}")
     skip_to_content(browser)
-    tab_to(browser, "a.addlink", at_most=2)
-    press_keys(browser, Keys.ENTER)
+    enter(browser, "a.addlink", at_most=2)
     browser.wait_until(lambda: "/add/" in browser.path)
     skip_to_content(browser)
-    tab_to(browser, "input[value=Continue]", at_most=4)
-    press_keys(browser, Keys.ENTER)
+    enter(browser, "input[value=Continue]", at_most=4)
     browser.wait_for("#id_name")
     tab_to(browser, "#id_name", at_most=2)
     press_keys(browser, "Away")
@@ -87,8 +85,7 @@ def _make_a_segment(browser: Browser, product: Product) -> None:
     tab_to(browser, "[name$='-days']", at_most=4)
     press_keys(browser, "3")
     # Enter in a field only previews.
-    tab_to(browser, "input[name=_save]", at_most=12)
-    press_keys(browser, Keys.ENTER)
+    enter(browser, "input[name=_save]", at_most=12)
     browser.wait_until(Segment.objects.filter(name="Away").exists)
 
 
@@ -99,8 +96,7 @@ def _change_a_weight(browser: Browser, product: Product) -> None:
     tab_to(browser, ".eds-events select", at_most=20)
     press_keys(browser, "7")
     browser.wait_for_text("Computed for all users and accounts, as saving would.")
-    tab_to(browser, "input[name=_save]", at_most=70)
-    press_keys(browser, Keys.ENTER)
+    enter(browser, "input[name=_save]", at_most=70)
     browser.wait_until(workspace.weights.filter(weight=7).exists)
 
 
@@ -112,7 +108,6 @@ def _search_the_log_and_invite(browser: Browser, product: Product) -> None:
     browser.wait_for_text("Messages that mention “emil”")
     browser.open(f"/admin/engagement/product/{product.pk}/invite/")
     skip_to_content(browser)
-    tab_to(browser, "input[value=Invite]", at_most=6)
-    press_keys(browser, Keys.ENTER)
+    enter(browser, "input[value=Invite]", at_most=6)
     browser.wait_for(".eds-invite-link")
     assert Invite.objects.filter(product=product).exists()
