@@ -96,7 +96,6 @@ BUILD = (DEPLOY / "Containerfile").read_text()
 # Loads all that the roles load, where the packages named by the arguments are not to be found.
 ROLES = """
 import sys
-from collections.abc import Iterable, Sequence
 from importlib import import_module
 
 class Missing:

@@ -51,6 +51,19 @@ class Claim(NamedTuple):
     is_new: bool
 
 
+class ClaimedMessage(NamedTuple):
+    """A message taken out of the inbox, in the transaction that processes it."""
+
+    id: int
+    received_at: datetime
+    key_digest: bytes
+    key_hint: str
+    payload: bytes
+    attempts: int
+    request_id: str | None
+    traceparent: str | None
+
+
 class BatchClaimer:
     """Claims the batches of one drain.
 

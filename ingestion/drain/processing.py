@@ -26,7 +26,7 @@ from engagement.recording.suppression import split_suppressed
 from ingestion.drain import claims, message_ids, quarantine, rate_limits, traced
 from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
 from ingestion.drain.batches import process_or_split
-from ingestion.drain.claims import BatchClaimer, Claim
+from ingestion.drain.claims import BatchClaimer, Claim, ClaimedMessage
 from ingestion.drain.senders import SenderKey, find_senders, save_key_use
 from ingestion.log import drops, hours, recent, texts
 from ingestion.log.drops import Drop
@@ -46,19 +46,6 @@ MAX_LISTED_EXCESS = 100
 # Of this process: the next drain goes on with what this one measured.
 _sizer = BatchSizer()
 _sampler = recent.Sampler()
-
-
-class ClaimedMessage(NamedTuple):
-    """A message taken out of the inbox, in the transaction that processes it."""
-
-    id: int
-    received_at: datetime
-    key_digest: bytes
-    key_hint: str
-    payload: bytes
-    attempts: int
-    request_id: str | None
-    traceparent: str | None
 
 
 class DrainResult(NamedTuple):

@@ -8,10 +8,12 @@ for the few messages that are listed.
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import LiteralString, NamedTuple, Protocol
+from typing import LiteralString, NamedTuple
 
 from engagement.database import sql
 from engagement.limits.limits import Limits, ProductState
+from ingestion.drain.claims import ClaimedMessage
+from ingestion.drain.senders import SenderKey
 from ingestion.models import DropReason
 
 SECONDS = 60
@@ -33,25 +35,6 @@ _MINUTES: LiteralString = """
 """
 
 
-class Claimed(Protocol):
-    """A message of the inbox."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def received_at(self) -> datetime: ...
-    @property
-    def key_digest(self) -> bytes: ...
-
-
-class Sender(Protocol):
-    """A key in the database."""
-
-    @property
-    def product_id(self) -> int | None: ...
-    def may_send(self, received_at: datetime) -> bool: ...
-
-
 class Arrival(NamedTuple):
     """A message of a product that may send."""
 
@@ -67,7 +50,7 @@ class Batch:
     """
 
     def __init__(
-        self, claimed: Sequence[Claimed], senders: Mapping[bytes, Sender], now: datetime
+        self, claimed: Sequence[ClaimedMessage], senders: Mapping[bytes, SenderKey], now: datetime
     ) -> None:
         self._claimed, self._senders = claimed, senders
         times = [message.received_at for message in claimed] or [now]

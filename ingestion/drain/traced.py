@@ -4,43 +4,24 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Protocol
 
 from django.db import Error, transaction
 
 from engagement import traces
 from engagement.core import trace_context
 from engagement.messages import Alias, Group, Identify, Track
+from ingestion.drain.claims import ClaimedMessage
+from ingestion.drain.senders import SenderKey
 from ingestion.payloads import decode
 
 logger = logging.getLogger(__name__)
 
 
-class Claimed(Protocol):
-    """A message of the inbox."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def received_at(self) -> datetime: ...
-    @property
-    def key_digest(self) -> bytes: ...
-    @property
-    def payload(self) -> bytes: ...
-    @property
-    def traceparent(self) -> str | None: ...
-
-
-class Sender(Protocol):
-    """A key in the database."""
-
-    @property
-    def product_id(self) -> int | None: ...
-    def may_send(self, received_at: datetime) -> bool: ...
-
-
 def follow(
-    claimed: Sequence[Claimed], senders: Mapping[bytes, Sender], now: datetime, ended: datetime
+    claimed: Sequence[ClaimedMessage],
+    senders: Mapping[bytes, SenderKey],
+    now: datetime,
+    ended: datetime,
 ) -> None:
     """Report the recording of the traced messages, and remember the traces of their subjects.
 
@@ -62,7 +43,10 @@ def follow(
 
 
 def _recorded(
-    followed: Sequence[Claimed], senders: Mapping[bytes, Sender], now: datetime, ended: datetime
+    followed: Sequence[ClaimedMessage],
+    senders: Mapping[bytes, SenderKey],
+    now: datetime,
+    ended: datetime,
 ) -> Iterator[traces.TracedMessage]:
     for claimed in followed:
         sender = senders.get(bytes(claimed.key_digest))
