@@ -61,13 +61,13 @@ def static_files_found_once() -> Iterator[None]:
     """Each test client has a handler of its own, whose WhiteNoise would look for all static files
     anew: that took half of the time of a test that asks for a page."""
     find = WhiteNoiseMiddleware.add_files_from_finders
-    found: dict[str, Any] = {}
+    paths: dict[str, Any] = {}
 
     def find_once(whitenoise: WhiteNoiseMiddleware) -> None:
-        if not found:
+        if not paths:
             find(whitenoise)
-            found.update(whitenoise.files)
-        whitenoise.files.update(found)
+            paths.update(whitenoise.files)
+        whitenoise.files.update(paths)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", find_once)

@@ -139,12 +139,12 @@ def migrated_cluster() -> Path:
     Creating and migrating it takes about eight seconds of processor time. The first process that
     asks does it, and the others wait. It is kept for later runs, until a migration changes.
     """
-    kept = PROJECT / ".pytest_cache" / f"migrated-{_digest_of_migrations()}"
+    cache = PROJECT / ".pytest_cache" / f"migrated-{_digest_of_migrations()}"
     with (SHARED_FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.exists():
-            _keep(_migrate(SHARED_FOLDER / "migrated"), kept)
-    return kept
+        if not cache.exists():
+            _keep(_migrate(SHARED_FOLDER / "migrated"), cache)
+    return cache
 
 
 def _migrate(folder: Path) -> Path:
@@ -159,16 +159,16 @@ def _migrate(folder: Path) -> Path:
     return folder / "postgres"
 
 
-def _keep(cluster: Path, kept: Path) -> None:
+def _keep(cluster: Path, cache: Path) -> None:
     """Move the files to their place at once, and remove those of other migrations."""
-    kept.parent.mkdir(exist_ok=True)
-    copy = Path(tempfile.mkdtemp(prefix="migrating-", dir=kept.parent))
+    cache.parent.mkdir(exist_ok=True)
+    copy = Path(tempfile.mkdtemp(prefix="migrating-", dir=cache.parent))
     subprocess.run(["cp", "-a", cluster, copy / "postgres"], check=True)
-    for old in kept.parent.glob("migrated-*"):
+    for old in cache.parent.glob("migrated-*"):
         shutil.rmtree(old, ignore_errors=True)
     # Another run may have been faster.
     with contextlib.suppress(OSError):
-        (copy / "postgres").rename(kept)
+        (copy / "postgres").rename(cache)
     shutil.rmtree(copy, ignore_errors=True)
 
 

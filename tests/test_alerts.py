@@ -36,8 +36,8 @@ def queries() -> list[str]:
 
 def test_the_rules_are_those_of_the_table() -> None:
     rules = runpy.run_path(str(DEPLOY / "write_alerts.py"))["rules"]
-    written = (DEPLOY / "alerts.yml").read_text()
-    assert written == rules(), "Run `python deploy/write_alerts.py`."
+    rules_text = (DEPLOY / "alerts.yml").read_text()
+    assert rules_text == rules(), "Run `python deploy/write_alerts.py`."
     assert len(RULES) == DOCUMENT.count("\n| [Eds")
 
 
@@ -55,8 +55,10 @@ def test_alerts_and_dashboard_use_metrics_that_exist(client: Client) -> None:
     response = client.get("/metrics", headers={"Authorization": "Bearer scrape"}).content.decode()
     served = {WITHOUT_SAMPLES.sub("", name) for name in METRIC.findall(response)}
     expressions = [*queries(), *(rule["expr"] for rule in RULES)]
-    used = {WITHOUT_SAMPLES.sub("", name) for each in expressions for name in METRIC.findall(each)}
-    assert used - served == set()
+    metrics_in_use = {
+        WITHOUT_SAMPLES.sub("", name) for each in expressions for name in METRIC.findall(each)
+    }
+    assert metrics_in_use - served == set()
 
 
 def test_the_dashboard_is_laid_out_without_gaps_and_overlaps() -> None:

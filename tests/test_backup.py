@@ -71,7 +71,11 @@ def program(name: str) -> str:
 def documented(beginning: str) -> str:
     """The commands of the document that begin like this."""
     text = (settings.BASE_DIR / "docs" / "operating.md").read_text()
-    (block,) = (one for one in re.findall(r"```sh\n(.*?)```", text, re.S) if beginning in one)
+    (block,) = (
+        block_text
+        for block_text in re.findall(r"```sh\n(.*?)```", text, re.S)
+        if beginning in block_text
+    )
     return str(block)
 
 

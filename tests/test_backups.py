@@ -68,8 +68,8 @@ def test_old_backups_go_with_the_wal_that_only_they_need(tmp_path: Path) -> None
         "backup-8",
         "other",
     ]
-    kept = sorted(int(path.name[16:24], 16) for path in wal.glob("*.gz"))
-    assert kept == [4, 5, 6, 7, 8, 9] and (wal / "00000002.history").exists()
+    kept_segments = sorted(int(path.name[16:24], 16) for path in wal.glob("*.gz"))
+    assert kept_segments == [4, 5, 6, 7, 8, 9] and (wal / "00000002.history").exists()
 
 
 def test_a_time_needs_a_zone() -> None:
@@ -123,8 +123,8 @@ def test_a_database_is_restored_to_a_moment_and_to_the_end_of_the_archive(
             execute(original, "INSERT INTO fruit VALUES ('cherry')")
             execute(original, "SELECT pg_switch_wal()")
             execute(original, "INSERT INTO fruit VALUES ('date')")
-            ((written,),) = execute(original, "SELECT pg_current_wal_lsn()")
-            until_archived(original, str(written))
+            ((position,),) = execute(original, "SELECT pg_current_wal_lsn()")
+            until_archived(original, str(position))
         finally:
             stop_process(archive, signal.SIGINT, timeout=10)
     assert backups.list_backups(root) == [backup]
@@ -207,7 +207,7 @@ def test_a_store_has_what_a_restore_needs(store: Bucket, tmp_path: Path) -> None
     assert backups.choose(copy, None, None) == new
     store.download(copy, new)
     assert files_of(copy) == {
-        path: content for path, content in files_of(root).items() if needed(path)
+        path: content for path, content in files_of(root).items() if is_needed(path)
     }
     # The segment is complete, and a restore takes nothing older.
     last.rename(last.with_suffix(""))
@@ -215,7 +215,7 @@ def test_a_store_has_what_a_restore_needs(store: Bucket, tmp_path: Path) -> None
     assert not any(name.endswith(".partial") for name in store._sizes())
 
 
-def needed(path: str) -> bool:
+def is_needed(path: str) -> bool:
     is_other = path.startswith("7/base/.") or path == "7/base/a/base.tar.gz"
     return not is_other and not path.endswith(("0001.gz", "0002.gz"))
 

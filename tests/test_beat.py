@@ -53,11 +53,11 @@ DAYS_AHEAD = timedelta(days=40)
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> list[str]:
+def sent_tasks(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> list[str]:
     """The names of the tasks that beat sends. Beat closes connections that are in a transaction."""
     names: list[str] = []
 
-    def send(self: Any, entry: Any, *given: Any, **options: Any) -> None:
+    def send(self: Any, entry: Any, *arguments: Any, **options: Any) -> None:
         names.append(entry.task)
 
     monkeypatch.setattr(DatabaseScheduler, "apply_async", send)
@@ -78,7 +78,7 @@ def ticks(scheduler: schedule.Scheduler) -> None:
             return
 
 
-def test_beat_resets_a_schedule_from_the_future_when_it_starts(sent: list[str]) -> None:
+def test_beat_resets_a_schedule_from_the_future_when_it_starts(sent_tasks: list[str]) -> None:
     started()
     PeriodicTask.objects.update(last_run_at=timezone.now() + DAYS_AHEAD)
     scheduler = started()
@@ -89,7 +89,7 @@ def test_beat_resets_a_schedule_from_the_future_when_it_starts(sent: list[str]) 
     assert max(saved) <= timezone.now()
 
 
-def test_beat_sends_what_is_due_after_its_clock_was_ahead(sent: list[str]) -> None:
+def test_beat_sends_what_is_due_after_its_clock_was_ahead(sent_tasks: list[str]) -> None:
     beat: Any = started()
     ticks(beat)
     # What is left of the time at which beat's clock was ahead.
@@ -106,7 +106,7 @@ def test_beat_sends_what_is_due_after_its_clock_was_ahead(sent: list[str]) -> No
     assert all(entry.last_run_at <= timezone.now() for entry in beat.schedule.values())
 
 
-def test_beat_saves_a_heartbeat_only_when_it_sent_tasks(sent: list[str]) -> None:
+def test_beat_saves_a_heartbeat_only_when_it_sent_tasks(sent_tasks: list[str]) -> None:
     scheduler = started()
     PeriodicTask.objects.update(last_run_at=timezone.now() - timedelta(days=1))
     scheduler = started()
@@ -118,16 +118,18 @@ def test_beat_saves_a_heartbeat_only_when_it_sent_tasks(sent: list[str]) -> None
     assert telemetry.get_counters(BEAT_COUNTER)[BEAT_COUNTER].runs == 1
 
 
-def test_beat_survives_a_missing_database(sent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beat_survives_a_missing_database(
+    sent_tasks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     started()
     PeriodicTask.objects.update(last_run_at=timezone.now() - timedelta(days=1))
     scheduler = started()
 
-    def refuse(*given: Any) -> None:
+    def refuse(*arguments: Any) -> None:
         raise Error("connection refused")
 
     with monkeypatch.context() as patch:
         patch.setattr(telemetry, "add_run", refuse)
         ticks(scheduler)
-    assert "ingestion.tasks.drain" in sent
+    assert "ingestion.tasks.drain" in sent_tasks
     assert telemetry.get_counters(BEAT_COUNTER) == {}

@@ -54,7 +54,7 @@ def test_no_example_listens_where_clients_get_past_the_proxy() -> None:
     ]
     assert hosts == ["127.0.0.1"]
     published = re.findall(r"--publish (\S+)", BUILD)
-    assert published and all(one.startswith("127.0.0.1:") for one in published)
+    assert published and all(port.startswith("127.0.0.1:") for port in published)
     operating = (settings.BASE_DIR / "docs" / "operating.md").read_text()
     assert "chooses that address" in operating
 
@@ -122,11 +122,11 @@ def test_the_container_starts_the_web_role_and_hears_signals_from_the_beginning(
 def test_the_container_has_the_packages_of_the_service_and_the_roles_load_with_them_alone() -> None:
     assert "COPY requirements.txt constraints.txt ./" in BUILD
     assert re.search(r"pip install .* -r requirements.txt$", BUILD, re.MULTILINE)
-    needed = installed_for("requirements.txt")
+    requirements = installed_for("requirements.txt")
     others = [
         module
         for module, packages in packages_distributions().items()
-        if not needed.keys() & {canonical(package) for package in packages}
+        if not requirements.keys() & {canonical(package) for package in packages}
     ]
     assert "pytest" in others and "mypy" in others and "django" not in others
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"}

@@ -117,5 +117,5 @@ def test_every_promise_names_what_shows_it() -> None:
         if line.startswith("| ") and not line.startswith(("| promise", "| what goes wrong"))
     ]
     assert rows
-    shown = re.compile(r"`(tests/|python -m (?:benchmarks|proofs)|\.ci/run)")
-    assert [row for row in rows if not shown.search(row)] == []
+    evidence = re.compile(r"`(tests/|python -m (?:benchmarks|proofs)|\.ci/run)")
+    assert [row for row in rows if not evidence.search(row)] == []

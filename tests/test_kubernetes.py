@@ -39,8 +39,11 @@ def container(name: str) -> dict[str, Any]:
 
 
 def test_every_file_is_used() -> None:
-    used = {*KUSTOMIZATION["resources"], *(patch["path"] for patch in KUSTOMIZATION["patches"])}
-    assert used == {path.name for path in FOLDER.glob("*.yaml")} - {"kustomization.yaml"}
+    files_in_use = {
+        *KUSTOMIZATION["resources"],
+        *(patch["path"] for patch in KUSTOMIZATION["patches"]),
+    }
+    assert files_in_use == {path.name for path in FOLDER.glob("*.yaml")} - {"kustomization.yaml"}
 
 
 def test_every_role_runs_a_command_that_exists() -> None:

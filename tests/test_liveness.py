@@ -46,11 +46,11 @@ def connected(url: str) -> Iterator[BaseDatabaseWrapper]:
 
 def option(raw: Any, name: str) -> int:
     """The option of the socket that the connection is on."""
-    with socket.socket(fileno=os.dup(raw.fileno())) as used:
-        return used.getsockopt(socket.IPPROTO_TCP, getattr(socket, name))
+    with socket.socket(fileno=os.dup(raw.fileno())) as copy:
+        return copy.getsockopt(socket.IPPROTO_TCP, getattr(socket, name))
 
 
-def shown(database: BaseDatabaseWrapper, name: str) -> str:
+def setting_of(database: BaseDatabaseWrapper, name: str) -> str:
     with database.cursor() as cursor:
         cursor.execute(f"SHOW {name}")
         return str(cursor.fetchone()[0])
@@ -66,7 +66,7 @@ def test_both_ends_of_a_connection_send_keepalives(server: External) -> None:
         assert option(database.connection, "TCP_KEEPIDLE") == 5
         assert option(database.connection, "TCP_KEEPINTVL") == 5
         assert option(database.connection, "TCP_USER_TIMEOUT") == 15_000
-        assert {name: shown(database, name) for name in OURS} == OURS
+        assert {name: setting_of(database, name) for name in OURS} == OURS
 
 
 @pytest.mark.slow
@@ -75,14 +75,14 @@ def test_options_in_the_database_url_take_precedence(server: External) -> None:
     query = "keepalives_idle=77&options=-c%20idle_in_transaction_session_timeout%3D5s"
     with connected(f"{server.url}?{query}") as database:
         assert option(database.connection, "TCP_KEEPIDLE") == 77
-        assert shown(database, "idle_in_transaction_session_timeout") == "5s"
-        assert shown(database, "tcp_user_timeout") == "15000"
+        assert setting_of(database, "idle_in_transaction_session_timeout") == "5s"
+        assert setting_of(database, "tcp_user_timeout") == "15000"
 
 
 @pytest.mark.django_db
 def test_a_unix_socket_has_only_the_timeout_of_idle_transactions() -> None:
-    assert shown(connection, "tcp_user_timeout") == "0"
-    assert shown(connection, "idle_in_transaction_session_timeout") == "1min"
+    assert setting_of(connection, "tcp_user_timeout") == "0"
+    assert setting_of(connection, "idle_in_transaction_session_timeout") == "1min"
 
 
 @pytest.mark.django_db
@@ -91,9 +91,9 @@ def test_a_connection_is_configured_once() -> None:
     with connection.cursor() as cursor:
         cursor.execute("RESET idle_in_transaction_session_timeout")
     keepalive.configure_connection(connection)
-    assert shown(connection, "idle_in_transaction_session_timeout") == "0"
+    assert setting_of(connection, "idle_in_transaction_session_timeout") == "0"
     keepalive.configure_raw_connection(connection.connection)
-    assert shown(connection, "idle_in_transaction_session_timeout") == "1min"
+    assert setting_of(connection, "idle_in_transaction_session_timeout") == "1min"
 
 
 @pytest.mark.slow
@@ -144,9 +144,9 @@ def test_connections_to_redis_send_keepalives(scheme: str) -> None:
         host, port = listener.getsockname()
         # Nobody there speaks Redis, so no more than the socket is opened.
         ours: Any = redis.Connection
-        with ours(host=host, port=port, **options)._connect() as used:
-            assert used.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 5
-            assert used.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
+        with ours(host=host, port=port, **options)._connect() as redis_socket:
+            assert redis_socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 5
+            assert redis_socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
 
 
 def test_rabbitmq_needs_no_transport_options() -> None:

@@ -118,9 +118,9 @@ def test_a_batch_commits_in_two_phases(acme: Product, message: Message) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_node_knows_a_large_product() -> None:
-    known, new = (Product.create_with_workspace(name) for name in ("Acme", "Globex"))
+    old, new = (Product.create_with_workspace(name) for name in ("Acme", "Globex"))
     people = [identify(f"user {n}") for n in range(product_statistics.MANY_ROWS)]
-    tell(known, *people)
+    tell(old, *people)
     statistics.analyze()
     tell(new, *people)
     product_statistics._looked_at.clear()

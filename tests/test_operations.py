@@ -155,10 +155,10 @@ def test_metrics_are_off_by_default(client: Client) -> None:
     assert b"EDS_METRICS_TOKEN" in response.content
 
 
-@pytest.mark.parametrize("given", ["", "Bearer", "Bearer wrong", SECRET, "Bearer ü"])
-def test_metrics_need_the_token(given: str, settings: Any) -> None:
+@pytest.mark.parametrize("authorization", ["", "Bearer", "Bearer wrong", SECRET, "Bearer ü"])
+def test_metrics_need_the_token(authorization: str, settings: Any) -> None:
     settings.METRICS_TOKEN = SECRET
-    response = Client().get("/metrics", headers={"authorization": given})
+    response = Client().get("/metrics", headers={"authorization": authorization})
     assert response.status_code == 401
     assert SECRET.encode() not in response.content
 

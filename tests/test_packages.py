@@ -32,18 +32,18 @@ def installed_for(file: str) -> dict[str, str]:
     waiting = list(required_by(file))
     names = set()
     while waiting:
-        one = waiting.pop()
-        key = (canonical(one.name), frozenset(one.extras))
+        requirement = waiting.pop()
+        key = (canonical(requirement.name), frozenset(requirement.extras))
         if key in names:
             continue
         names.add(key)
         try:
-            installed = distribution(one.name)
+            installed = distribution(requirement.name)
         except PackageNotFoundError:
             continue
-        versions[canonical(one.name)] = installed.version
+        versions[canonical(requirement.name)] = installed.version
         for need in map(Requirement, installed.requires or []):
-            extras = [*one.extras, ""]
+            extras = [*requirement.extras, ""]
             if not need.marker or any(need.marker.evaluate({"extra": e}) for e in extras):
                 waiting.append(need)
     return versions

@@ -44,5 +44,5 @@ def test_only_the_settings_read_the_environment() -> None:
         for folder in ("config", *APPS)
         for path in sorted((settings.BASE_DIR / folder).rglob("*.py"))
     ]
-    found = {path for path in service if reading.search((settings.BASE_DIR / path).read_text())}
-    assert found == allowed
+    readers = {path for path in service if reading.search((settings.BASE_DIR / path).read_text())}
+    assert readers == allowed

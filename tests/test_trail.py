@@ -141,11 +141,11 @@ def test_managers_search_and_export_their_products_trail(
     assert "command line" in root.get(reverse(LIST)).content.decode()
     assert reader.get(reverse(LIST)).status_code == reader.get(reverse(EXPORT)).status_code == 403
 
-    def found(**query: Any) -> int:
+    def match_count(**query: Any) -> int:
         return len(member.get(reverse(LIST), query).context["cl"].result_list)
 
-    assert found(kind="segment", person="maya", action__exact="changed", q="acme seg") == 1
-    assert found(kind="segment", q="nothing") == found(person="nobody") == 0
+    assert match_count(kind="segment", person="maya", action__exact="changed", q="acme seg") == 1
+    assert match_count(kind="segment", q="nothing") == match_count(person="nobody") == 0
     entries.record(
         entries.COMMAND_LINE,
         entries.Action.CHANGED,
@@ -200,8 +200,8 @@ def test_invites_and_exports_are_in_the_trail(
     links.append(invite(member, product))
     person = Client(REMOTE_ADDR="198.51.100.7")
     person.get(links[0], follow=True)
-    chosen = {"username": "ada", "password1": PASSWORD, "password2": PASSWORD}
-    assert person.post("/invite/", chosen).status_code == 302
+    fields = {"username": "ada", "password1": PASSWORD, "password2": PASSWORD}
+    assert person.post("/invite/", fields).status_code == 302
     open_invite = Invite.objects.get(email="")
     url = reverse("admin:engagement_product_revoke_invite", args=[product.pk])
     member.post(url, {"invite": open_invite.pk})

@@ -13,9 +13,9 @@ from config.server.webworker import PAGE_RETIREMENT, WebWorker
 
 def worker() -> Any:
     """A worker of which only its memory matters."""
-    made = WebWorker.__new__(WebWorker)
-    made.alive, made.log = True, SimpleNamespace(warning=lambda *_: None)
-    return made
+    new_worker = WebWorker.__new__(WebWorker)
+    new_worker.alive, new_worker.log = True, SimpleNamespace(warning=lambda *_: None)
+    return new_worker
 
 
 @pytest.mark.parametrize(("limit", "stays"), [(None, True), (300, True), (200, False)])

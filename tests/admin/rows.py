@@ -89,7 +89,7 @@ def fill(product: Product, number: int = 1) -> Rows:
     """Rows of *product*. *number* gives several products different ids."""
     # Far from the numbers of the arrival sequence.
     place = 1_000_000 + number
-    called = product.name.lower()
+    name = product.name.lower()
     workspace = product.workspaces.get()
     workspace.scores = ScoreSet.objects.create(
         product=product,
@@ -102,15 +102,15 @@ def fill(product: Product, number: int = 1) -> Rows:
         account_benchmark=200,
     )
     workspace.save(update_fields=["scores"])
-    event_name = EventName.objects.create(product=product, name=f"{called} event")
+    event_name = EventName.objects.create(product=product, name=f"{name} event")
     EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=5)
-    key = IngestionKey.create(product, f"{called} key")
-    account = an_account(product, f"{called}-account", workspace)
-    user = a_user(product, f"{called}-user", workspace, account)
+    key = IngestionKey.create(product, f"{name} key")
+    account = an_account(product, f"{name}-account", workspace)
+    user = a_user(product, f"{name}-user", workspace, account)
     segment = Segment.objects.create(
         workspace=workspace,
         scope=Segment.Scope.USER,
-        name=f"{called} segment",
+        name=f"{name} segment",
         conditions=[
             {"kind": "event", "event": event_name.name, "operator": "not_done"},
             {"kind": "trait", "trait": "plan", "operator": "is_set"},
@@ -123,7 +123,7 @@ def fill(product: Product, number: int = 1) -> Rows:
         segment=segment,
         event_name=event_name,
         key=key,
-        token=ApiToken.create(product, f"{called} token"),
+        token=ApiToken.create(product, f"{name} token"),
         account=account,
         user=user,
         waiting=waiting(key, messages.Track(user.external_id, event_name.name, NOON)),
@@ -136,7 +136,7 @@ def fill(product: Product, number: int = 1) -> Rows:
             kind="track",
             user_external_id=user.external_id,
             event=event_name.name,
-            message_id=f"{called}-message",
+            message_id=f"{name}-message",
             received_at=NOON,
             dropped_at=NOON,
         ),
@@ -162,14 +162,14 @@ def fill(product: Product, number: int = 1) -> Rows:
 def a_subscription(segment: Segment, user: User) -> Subscription:
     """A subscription to the segment with a message that was delivered at the first attempt."""
     product = segment.workspace.product
-    called = product.name.lower()
+    name = product.name.lower()
     destination = Destination.objects.create(
         product=product,
         kind=Destination.Kind.WEBHOOK,
-        name=f"{called} hook",
+        name=f"{name} hook",
         # Not allowed, so testing it fails at once.
         address="https://127.0.0.1/planted-path",
-        address_hint=f"{called}.example/…",
+        address_hint=f"{name}.example/…",
         signing_secrets="whsec_cGxhbnRlZA==",
         state=Destination.State.ACTIVE,
         verified_at=NOON,
@@ -185,7 +185,7 @@ def a_subscription(segment: Segment, user: User) -> Subscription:
     assert subscription.watch is not None
     WatchedMember.objects.create(product=product, watch=subscription.watch, subject_id=user.pk)
     message = OutboxMessage.objects.create(
-        message_id=f"msg_{called}",
+        message_id=f"msg_{name}",
         product=product,
         destination=destination,
         subscription=subscription,
@@ -207,7 +207,7 @@ def a_subscription(segment: Segment, user: User) -> Subscription:
         outcome=Delivery.Outcome.DELIVERED,
         status=200,
         seconds=0.25,
-        response=f"ok, {called}",
+        response=f"ok, {name}",
     )
     return subscription
 
@@ -215,16 +215,16 @@ def a_subscription(segment: Segment, user: User) -> Subscription:
 def an_export_run(workspace: Workspace) -> ExportRun:
     """A run of an export that is done, with a file."""
     product = workspace.product
-    called = product.name.lower()
+    name = product.name.lower()
     export = ScheduledExport.objects.create(
         product=product,
         workspace=workspace,
-        name=f"{called} export",
+        name=f"{name} export",
         tables=["accounts"],
         store_kind=ScheduledExport.StoreKind.S3,
         # Not allowed, so verifying it fails at once.
         endpoint="https://127.0.0.1",
-        bucket=f"{called}-bucket",
+        bucket=f"{name}-bucket",
         access_key_id="planted-id",
         secret_access_key="planted-secret",
         verified_at=NOON,
@@ -328,19 +328,19 @@ def quarantined(
 
 def a_connection(product: Product, **fields: object) -> Connection:
     """An active connection of the product, and a sync with a failed record."""
-    called = product.name.lower()
+    name = product.name.lower()
     connection = Connection.objects.create(
         **{
             "product": product,
             "state": Connection.State.ACTIVE,
             "state_changed_at": NOON,
-            "user_name": f"reports@{called}.example",
-            "api_token": f"{called}-planted-token",
+            "user_name": f"reports@{name}.example",
+            "api_token": f"{name}-planted-token",
             "vendor_id": "1234567",
             "app_product_id": UUID(int=product.pk),
-            "developer_id": f"{called}-developer",
-            "app_name": f"{called} lens",
-            "app_key": f"com.{called}.lens",
+            "developer_id": f"{name}-developer",
+            "app_name": f"{name} lens",
+            "app_key": f"com.{name}.lens",
             "last_success_at": NOON,
             **fields,
         }
@@ -364,7 +364,7 @@ def a_connection(product: Product, **fields: object) -> Connection:
         accounts_updated=77,
         accounts_created=401,
     )
-    FailedRecord.objects.create(run=run, license_key=f"E-{called}", reason="It is not readable.")
+    FailedRecord.objects.create(run=run, license_key=f"E-{name}", reason="It is not readable.")
     return connection
 
 

@@ -46,8 +46,8 @@ def page(account: Account) -> str:
 def test_the_page_shows_who_carries_the_account_who_came_and_who_went_quiet(
     root: Client, initech: Account
 ) -> None:
-    shown = root.get(page(initech))
-    table = shown.context["people"]
+    response = root.get(page(initech))
+    table = response.context["people"]
     assert [(tab.label, tab.count, tab.is_current) for tab in table.tabs] == [
         ("Active", 2, True),
         ("New", 1, False),
@@ -57,11 +57,11 @@ def test_the_page_shows_who_carries_the_account_who_came_and_who_went_quiet(
     assert [(row.name, row.share) for row in table.rows] == [("ann", "90%"), ("bob", "10%")]
     assert table.rows[1].change == float(table.rows[1].score)
     sentence = "2 of the 3 people who were active in the 7 days before have gone quiet; 1 came."
-    assert sentence in shown.content.decode()
+    assert sentence in response.content.decode()
     groups = {"came": ["bob"], "quiet": ["cyd", "dan"], "all": ["ann", "bob", "eve", "dan", "cyd"]}
     for group_name, names in groups.items():
-        shown = root.get(page(initech), {"people": group_name})
-        assert [row.name for row in shown.context["people"].rows] == names, group_name
+        response = root.get(page(initech), {"people": group_name})
+        assert [row.name for row in response.context["people"].rows] == names, group_name
     # An unknown group is the one that the page opens with.
     assert root.get(page(initech), {"people": "x"}).context["people"].tabs[0].is_current
 
@@ -106,7 +106,7 @@ def test_the_history_of_a_large_account_comes_later(
         (history, "all_time_totals"),
         (people, "account_activity"),
     ):
-        monkeypatch.setattr(module, name, _noted(getattr(module, name), read, name))
+        monkeypatch.setattr(module, name, _noting(getattr(module, name), read, name))
     brief = root.get(page(initech)).content.decode()
     assert "eds-chart-line" not in brief and "Scored events of all time" not in brief and read == []
     assert 'id="people"' not in brief and "Score breakdown" not in brief
@@ -126,12 +126,12 @@ def fieldset(html: str, heading: str) -> str:
     return html.split(f">{heading}</h2>")[1].split("</fieldset>")[0].strip()
 
 
-def _noted(function: object, read: list[str], name: str) -> object:
-    def noted(*arguments: object) -> object:
+def _noting(function: object, read: list[str], name: str) -> object:
+    def append_and_call(*arguments: object) -> object:
         read.append(name)
         return function(*arguments)  # type: ignore[operator]
 
-    return noted
+    return append_and_call
 
 
 def test_the_license_is_one_line_at_the_top(root: Client, initech: Account) -> None:

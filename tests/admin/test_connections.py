@@ -71,7 +71,7 @@ def errors(answer: Any) -> dict[str, str]:
     return {name: " ".join(sentences) for name, sentences in form.errors.items()}
 
 
-def told(who: Client, connection: Connection) -> str:
+def notice(who: Client, connection: Connection) -> str:
     """The messages of the next page."""
     answer = who.get(url("change", connection))
     return " ".join(str(message) for message in answer.context["messages"])
@@ -96,7 +96,7 @@ def test_valid_details_connect_the_product_and_start_the_first_sync(
     assert connection.app_name == "Board Lens for Jira"
     assert connection.api_token == PLANTED
     assert [run.kind for run in connection.runs.all()] == [Kind.FIRST]
-    assert "Acme is connected to Board Lens for Jira" in told(member, connection)
+    assert "Acme is connected to Board Lens for Jira" in notice(member, connection)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_each_of_the_four_values_is_needed(
 
 
 @pytest.mark.parametrize(
-    ("changed", "field", "said"),
+    ("changed", "field", "error_text"),
     [
         ({"api_token": "wrong"}, "api_token", "token"),
         ({"vendor_id": "99999999"}, "vendor_id", "99999999"),
@@ -134,12 +134,12 @@ def test_each_of_the_four_values_is_needed(
     ],
 )
 def test_a_wrong_value_has_an_error_at_its_field_and_nothing_is_stored(
-    root: Client, acme: Product, simulator: Simulator, changed: Any, field: str, said: str
+    root: Client, acme: Product, simulator: Simulator, changed: Any, field: str, error_text: str
 ) -> None:
     answer = connect(root, acme, simulator, **changed)
     field_errors = errors(answer)
     assert list(field_errors) == [field]
-    assert said in field_errors[field]
+    assert error_text in field_errors[field]
     assert PLANTED not in answer.content.decode()
     assert not Connection.objects.exists()
     assert not TrailEntry.objects.filter(kind="connection").exists()
@@ -233,7 +233,7 @@ def test_a_connection_stays_with_its_product(
 
 
 @pytest.mark.parametrize(
-    ("state", "offered"),
+    ("state", "offered_labels"),
     [
         (
             State.ACTIVE,
@@ -244,11 +244,11 @@ def test_a_connection_stays_with_its_product(
     ],
 )
 def test_each_state_offers_its_buttons(
-    root: Client, acme: Product, state: str, offered: list[str]
+    root: Client, acme: Product, state: str, offered_labels: list[str]
 ) -> None:
     token = None if state == State.DISCONNECTED else PLANTED
     html = page(root, a_connection(acme, state=state, api_token=token))
-    assert buttons(html) == [*offered, "History"]
+    assert buttons(html) == [*offered_labels, "History"]
     assert ("Enter details" in html) is (state != State.ACTIVE)
 
 
@@ -329,7 +329,7 @@ def test_a_link_presses_no_button(root: Client, connection: Connection, button: 
 def test_a_connection_is_tested(root: Client, connection: Connection) -> None:
     answer = root.post(url("test", connection))
     assert answer["Location"] == url("change", connection)
-    assert "Board Lens for Jira" in told(root, connection)
+    assert "Board Lens for Jira" in notice(root, connection)
 
 
 def test_a_rejected_token_shows_above_no_green_state(
@@ -348,7 +348,7 @@ def test_another_failed_test_says_why_and_changes_nothing(
 ) -> None:
     simulator.add_faults(ErrorStatus(status=403))
     root.post(url("test", connection))
-    assert "may not view the vendor" in told(root, connection)
+    assert "may not view the vendor" in notice(root, connection)
     connection.refresh_from_db()
     assert connection.state == State.ACTIVE
 
@@ -359,7 +359,7 @@ def test_a_sync_is_requested(root: Client, connection: Connection, button: str, 
     connection.runs.update(state=SyncRun.State.SUCCEEDED, finished_at=now)
     Connection.objects.update(full_synced_at=now, last_success_at=now)
     root.post(url(button, connection))
-    assert "A sync is starting" in told(root, connection)
+    assert "A sync is starting" in notice(root, connection)
     newest = connection.runs.first()
     assert newest is not None
     assert (newest.kind, newest.state) == (kind, SyncRun.State.WAITING)
@@ -369,7 +369,7 @@ def test_a_paused_connection_says_why_it_does_not_sync(root: Client, acme: Produ
     connection = a_connection(acme, state=State.REQUIRES_AUTHENTICATION)
     before = connection.runs.count()
     root.post(url("sync", connection))
-    assert "is not active" in told(root, connection)
+    assert "is not active" in notice(root, connection)
     assert connection.runs.count() == before
 
 
@@ -382,7 +382,7 @@ def test_disconnecting_asks_first(root: Client, connection: Connection) -> None:
     root.post(url("disconnect", connection))
     connection.refresh_from_db()
     assert (connection.state, connection.api_token) == (State.DISCONNECTED, None)
-    assert "Imported traits stay" in told(root, connection)
+    assert "Imported traits stay" in notice(root, connection)
 
 
 def test_nothing_deletes_a_connection(root: Client, connection: Connection) -> None:
@@ -512,7 +512,7 @@ def test_the_token_is_found_nowhere_but_encrypted_in_its_column(
         answer = Client().get(address, headers={"authorization": "Bearer monitor"})
         assert answer.status_code in {200, 503}, f"{address} was not looked at"
         pages_with_token.append(answer)
-    assert not [one for one in pages_with_token if PLANTED in one.content.decode()]
+    assert not [page for page in pages_with_token if PLANTED in page.content.decode()]
     assert PLANTED not in caplog.text
     assert PLANTED not in repr(vars(connection))
     assert places_of(PLANTED) == set()

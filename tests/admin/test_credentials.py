@@ -233,7 +233,7 @@ def test_the_action_asks_first_and_revokes_the_selected(
     assert "chosen" in question.content.decode() and "other (" not in question.content.decode()
     assert not kind.objects.filter(revoked_at__isnull=False)
     member.post(address(kind, "changelist"), {**data, "confirmed": "yes"})
-    assert [one.name for one in kind.objects.filter(revoked_at=None)] == [other.name]
+    assert [row.name for row in kind.objects.filter(revoked_at=None)] == [other.name]
 
 
 @KINDS
@@ -270,4 +270,4 @@ def test_live_and_revoked_credentials_are_distinguishable(
     root.post(address(kind, "revoke", revoked.pk))
     for state, expected in (("live", [live.pk]), ("revoked", [revoked.pk]), ("x", None)):
         rows = root.get(address(kind, "changelist"), {"state": state}).context["cl"].result_list
-        assert [one.pk for one in rows] == (expected or [live.pk, revoked.pk])
+        assert [row.pk for row in rows] == (expected or [live.pk, revoked.pk])

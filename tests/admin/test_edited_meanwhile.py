@@ -30,9 +30,9 @@ def opened(who: Client, workspace: Workspace) -> dict[str, str]:
 def sent_by(page: str) -> dict[str, str]:
     form = page.split('id="workspace_form"')[1]
     fields = {}
-    for one in re.findall(r"<input[^>]*>", form):
-        name, value = re.search(r' name="([^"]*)"', one), re.search(r' value="([^"]*)"', one)
-        is_pressed = 'type="submit"' in one or 'type="checkbox"' in one
+    for field in re.findall(r"<input[^>]*>", form):
+        name, value = re.search(r' name="([^"]*)"', field), re.search(r' value="([^"]*)"', field)
+        is_pressed = 'type="submit"' in field or 'type="checkbox"' in field
         if name and not is_pressed and "__prefix__" not in name[1]:
             fields[name[1]] = html.unescape(value[1]) if value else ""
     for name, choices in re.findall(r'<select name="([^"]+)".*?>(.*?)</select>', form, re.DOTALL):

@@ -38,7 +38,7 @@ def save(who: Client, kind: str, pk: int, **changes: Any) -> None:
     assert answer.status_code == 302, answer.context["errors"]
 
 
-def said(kind: str) -> list[tuple[str, str]]:
+def labels(kind: str) -> list[tuple[str, str]]:
     """The entries about rows of this kind, oldest first."""
     entries = TrailEntry.objects.exclude(login=None).filter(kind=kind).order_by("pk")
     return [(entry.person, entry.note or f"{entry.get_action_display()}.") for entry in entries]
@@ -51,7 +51,7 @@ def test_making_renaming_revealing_and_revoking_a_key(member: Client, acme_rows:
     save(member, "ingestion_ingestionkey", key.pk, name="shop")
     for view in ("reveal", "revoke"):
         member.post(reverse(f"admin:ingestion_ingestionkey_{view}", args=[key.pk]))
-    assert said("ingestion key") == [
+    assert labels("ingestion key") == [
         ("maya", "Added."),
         ("maya", "Changed Name."),
         ("maya", "Revealed the secret."),
@@ -68,7 +68,7 @@ def test_naming_a_member_and_changing_the_role(root: Client, acme_rows: Rows, ra
     assert ProductMember.objects.get().role == "viewer"
     save(root, "engagement_product", pk, **{"productmember_set-0-role": "manager"})
     save(root, "engagement_product", pk, **{"productmember_set-0-DELETE": "on"})
-    assert said("product") == [
+    assert labels("product") == [
         ("root", "Added product member “ray, viewer”."),
         ("root", "Changed Role for product member “ray, manager”."),
         ("root", "Deleted product member “ray, manager”."),
@@ -80,7 +80,7 @@ def test_changing_weights_and_the_lookback(member: Client, acme_rows: Rows) -> N
     pk = acme_rows.workspace.pk
     save(member, "engagement_workspace", pk, **{"weights-0-weight": 9, "lookback_days": 30})
     assert EventWeight.objects.get(workspace=pk).weight == 9
-    ((who, what),) = said("workspace")
+    ((who, what),) = labels("workspace")
     entry = TrailEntry.objects.get(kind="workspace")
     assert entry.changes == {"lookback_days": [7, 30], "weight of acme event": [5, 9]}
     assert (entry.product_id, entry.address) == (acme_rows.product.pk, "127.0.0.1")
@@ -91,7 +91,7 @@ def test_changing_weights_and_the_lookback(member: Client, acme_rows: Rows) -> N
 def test_disconnecting(member: Client, acme_rows: Rows) -> None:
     pk = acme_rows.connection.pk
     member.post(reverse("admin:marketplace_connection_disconnect", args=[pk]))
-    assert said("connection") == [("maya", "Disconnected.")]
+    assert labels("connection") == [("maya", "Disconnected.")]
     assert "planted-token" not in history(member, "marketplace_connection", pk)
 
 

@@ -52,8 +52,8 @@ def page(who: Client) -> str:
 
 def text(html: str) -> str:
     """The text of the page between its heading and the list of apps."""
-    shown = html.split('id="content-main"')[1].split("everything-heading")[0]
-    return " ".join(re.sub(r"<[^>]+>", " ", shown).split())
+    content = html.split('id="content-main"')[1].split("everything-heading")[0]
+    return " ".join(re.sub(r"<[^>]+>", " ", content).split())
 
 
 # --- Who sees what --------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def test_names_of_customers_are_shown_as_text(member: Client, acme_rows: Rows) -
 def test_the_page_has_no_inline_script_or_style(root: Client, acme_rows: Rows) -> None:
     html = page(root)
     assert "<style" not in html and " style=" not in html
-    assert all(" src=" in one.split(">", 1)[0] for one in html.split("<script")[1:])
+    assert all(" src=" in tag.split(">", 1)[0] for tag in html.split("<script")[1:])
 
 
 def test_every_page_has_the_services_icon(root: Client) -> None:
@@ -118,8 +118,8 @@ def test_only_superusers_see_messages_with_unknown_keys(
     today = timezone.now().astimezone(UTC).date()
     for day, count in ((today, 3), (today - timedelta(days=1), 40)):
         DropCount.objects.create(day=day, reason=DropReason.UNKNOWN_KEY, count=count)
-    told = "3 messages today had a missing or unknown key. See the senders"
-    assert told in text(page(root))
+    sentence = "3 messages today had a missing or unknown key. See the senders"
+    assert sentence in text(page(root))
     assert "no product has" not in page(member)
 
 
@@ -145,10 +145,10 @@ def test_a_login_that_may_add_products_gets_a_link(db: None) -> None:
 
 def test_staff_without_a_product_see_whom_to_ask(acme: Product) -> None:
     nobody = logged_in(AdminUser.objects.create_user("nick", is_staff=True))
-    said = text(page(nobody) + "everything-heading")
-    assert "You are not a member of any product yet" in said
-    assert "Your login is nick ." in said
-    assert "Acme" not in said and "Add the first product" not in said
+    page_text = text(page(nobody) + "everything-heading")
+    assert "You are not a member of any product yet" in page_text
+    assert "Your login is nick ." in page_text
+    assert "Acme" not in page_text and "Add the first product" not in page_text
 
 
 def test_a_manager_of_a_product_without_a_key_makes_one_first(
@@ -179,8 +179,8 @@ def test_a_manager_has_the_lines_with_the_key_on_request_only(
     reveal = reverse("admin:ingestion_ingestionkey_reveal", args=[key.pk])
     assert f'action="{reveal}"' in html
     # As on every page: revealing a key is recorded in its history, and the key is shown once.
-    asked = member.post(reveal, follow=True)
-    assert f"Basic {key.secret}" in asked.content.decode()
+    response = member.post(reveal, follow=True)
+    assert f"Basic {key.secret}" in response.content.decode()
     assert key.secret not in page(member)
 
 
@@ -197,8 +197,8 @@ def test_a_first_message_puts_numbers_in_the_place_of_the_next_step(
     wait(acme_key, identify("ada"), received_at=timezone.now())
     assert "No messages yet" not in page(member)
     drain(timezone.now())
-    said = text(page(member))
-    assert "No messages yet" not in said and "Accepted (24 h) 1" in said
+    page_text = text(page(member))
+    assert "No messages yet" not in page_text and "Accepted (24 h) 1" in page_text
 
 
 # --- What a card says -----------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_a_first_message_puts_numbers_in_the_place_of_the_next_step(
 class Case:
     """Data about Acme, and the level and start of each notice on its card, most urgent first."""
 
-    known: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
     says: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -216,11 +216,11 @@ def hours(**at_newest: int) -> list[int]:
     return [*[0] * (HOURS - 1), at_newest.get("newest", 0)]
 
 
-def sent(**known: Any) -> Last24Hours:
-    known = {"recorded": hours(newest=100), "waiting": Backlog(), "quarantined": 0, **known}
+def last_24h(**values: Any) -> Last24Hours:
+    values = {"recorded": hours(newest=100), "waiting": Backlog(), "quarantined": 0, **values}
     newest = start_of_hour(NOW)
     return Last24Hours(
-        [newest - timedelta(hours=back) for back in range(HOURS - 1, -1, -1)], **known
+        [newest - timedelta(hours=back) for back in range(HOURS - 1, -1, -1)], **values
     )
 
 
@@ -252,29 +252,29 @@ CASES = {
     "an edited workspace": Case(
         {"building": True}, [("quiet", "Scores of Default: Recalculating (users next).")]
     ),
-    "a short wait": Case({"last_24h": sent(waiting=backlog(5, seconds=60))}),
+    "a short wait": Case({"last_24h": last_24h(waiting=backlog(5, seconds=60))}),
     "a long wait": Case(
-        {"last_24h": sent(waiting=backlog(1200, minutes=3, seconds=9))},
+        {"last_24h": last_24h(waiting=backlog(1200, minutes=3, seconds=9))},
         [("warning", "1,200 messages are waiting in the inbox, the oldest for 3 min.")],
     ),
     "one message that waits long": Case(
-        {"last_24h": sent(waiting=backlog(1, seconds=61))},
+        {"last_24h": last_24h(waiting=backlog(1, seconds=61))},
         [("warning", "1 message has been waiting in the inbox for 1 min.")],
     ),
     "an inbox too deep to count": Case(
-        {"last_24h": sent(waiting=None)},
+        {"last_24h": last_24h(waiting=None)},
         [("warning", "Too many messages to count are waiting in the inbox.")],
     ),
     "quarantine": Case(
-        {"last_24h": sent(quarantined=7)},
+        {"last_24h": last_24h(quarantined=7)},
         [("warning", "Messages in quarantine after repeated failures: 7.")],
     ),
     "a quarantine too full to count": Case(
-        {"last_24h": sent(quarantined=None)},
+        {"last_24h": last_24h(quarantined=None)},
         [("warning", "Messages in quarantine after repeated failures: too many to count.")],
     ),
     "many dropped": Case(
-        {"last_24h": sent(dropped={DropReason.REVOKED_KEY: hours(newest=20)})},
+        {"last_24h": last_24h(dropped={DropReason.REVOKED_KEY: hours(newest=20)})},
         [
             (
                 "warning",
@@ -285,7 +285,7 @@ CASES = {
     ),
     "dropped for several reasons": Case(
         {
-            "last_24h": sent(
+            "last_24h": last_24h(
                 dropped={
                     DropReason.INVALID: hours(newest=37),
                     DropReason.ANONYMOUS: hours(newest=32),
@@ -302,10 +302,10 @@ CASES = {
             )
         ],
     ),
-    "few dropped": Case({"last_24h": sent(dropped={DropReason.ANONYMOUS: hours(newest=5)})}),
-    "retries": Case({"last_24h": sent(dropped={DropReason.DUPLICATE: hours(newest=500)})}),
+    "few dropped": Case({"last_24h": last_24h(dropped={DropReason.ANONYMOUS: hours(newest=5)})}),
+    "retries": Case({"last_24h": last_24h(dropped={DropReason.DUPLICATE: hours(newest=500)})}),
     "silence": Case(
-        {"last_24h": sent(recorded=hours()), "used": NOW - timedelta(days=3)},
+        {"last_24h": last_24h(recorded=hours()), "used": NOW - timedelta(days=3)},
         [
             (
                 "quiet",
@@ -314,32 +314,32 @@ CASES = {
         ],
     ),
     "silence after an import": Case(
-        {"last_24h": sent(recorded=hours())}, [("quiet", "No messages in the last 24 hours.")]
+        {"last_24h": last_24h(recorded=hours())}, [("quiet", "No messages in the last 24 hours.")]
     ),
     "several things": Case(
-        {"totals": None, "last_24h": sent(quarantined=1)},
+        {"totals": None, "last_24h": last_24h(quarantined=1)},
         [("warning", "Messages in quarantine"), ("quiet", "Scores are being computed")],
     ),
 }
 
 
-def made(product: Product, case: Case, allowed: Access = EVERYTHING) -> cards.Card:
+def card_of(product: Product, case: Case, allowed: Access = EVERYTHING) -> cards.Card:
     """The product's card for a login with full access."""
     workspace = product.workspaces.get()
-    workspace.audience = case.known.get("audience", {})
+    workspace.audience = case.facts.get("audience", {})
     building = ScoreSet(phase=ScoreSet.Phase.USERS)
-    workspace.sets_being_built = [building] if case.known.get("building") else []  # type: ignore[attr-defined]
-    key = IngestionKey(pk=1, name="web", last_used_at=case.known.get("used"))
+    workspace.sets_being_built = [building] if case.facts.get("building") else []  # type: ignore[attr-defined]
+    key = IngestionKey(pk=1, name="web", last_used_at=case.facts.get("used"))
     facts = ProductSummary(
         product=product,
         has_users=True,
-        workspaces=case.known.get("workspaces", [workspace]),
-        totals=case.known.get("totals", SOME),
-        movers=case.known.get("movers", NO_MOVERS),
-        last_24h=case.known.get("last_24h", sent()),
+        workspaces=case.facts.get("workspaces", [workspace]),
+        totals=case.facts.get("totals", SOME),
+        movers=case.facts.get("movers", NO_MOVERS),
+        last_24h=case.facts.get("last_24h", last_24h()),
         keys=[key],
-        connection=case.known.get("connection"),
-        last_syncs=case.known.get("last_syncs", LastRuns()),
+        connection=case.facts.get("connection"),
+        last_syncs=case.facts.get("last_syncs", LastRuns()),
         timetable=load_timetable(),
     )
     return cards.build_card(facts, allowed, NOW)
@@ -347,15 +347,15 @@ def made(product: Product, case: Case, allowed: Access = EVERYTHING) -> cards.Ca
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_card_says_what_there_is_to_know(case: Case, acme: Product) -> None:
-    notes = [(note.level, note.text) for note in made(acme, case).notices]
+    notes = [(note.level, note.text) for note in card_of(acme, case).notices]
     assert len(notes) == len(case.says), notes
-    for (level, told), (expected, beginning) in zip(notes, case.says, strict=True):
-        assert level == expected and told.startswith(beginning), told
+    for (level, notice_text), (expected, beginning) in zip(notes, case.says, strict=True):
+        assert level == expected and notice_text.startswith(beginning), notice_text
 
 
 def test_what_can_be_done_about_it_is_a_link_away(acme: Product) -> None:
     dropped = {DropReason.ALIAS: hours(newest=90), DropReason.INVALID: hours(newest=80)}
-    card = made(acme, Case({"last_24h": sent(dropped=dropped, quarantined=1)}))
+    card = card_of(acme, Case({"last_24h": last_24h(dropped=dropped, quarantined=1)}))
     log = reverse("admin:ingestion_ingestionlog_change", args=[acme.pk])
     quarantine = reverse("admin:ingestion_quarantinedmessage_changelist")
     assert {note.link.url for note in card.notices if note.link} == {
@@ -366,17 +366,17 @@ def test_what_can_be_done_about_it_is_a_link_away(acme: Product) -> None:
 
 def test_only_managers_get_a_link_to_add_a_workspace(acme: Product) -> None:
     case = Case({"workspaces": [], "totals": None})
-    seen = ProductSet(frozenset([acme.pk]))
-    (note,) = made(acme, case, Access(seen, ProductSet(), ProductSet())).notices
+    visible = ProductSet(frozenset([acme.pk]))
+    (note,) = card_of(acme, case, Access(visible, ProductSet(), ProductSet())).notices
     assert note.link is None
-    (note,) = made(acme, case, Access(seen, seen, seen)).notices
+    (note,) = card_of(acme, case, Access(visible, visible, visible)).notices
     assert note.link and note.link.url.endswith(f"/workspace/add/?product={acme.pk}")
 
 
 def test_a_product_that_is_being_deleted_says_nothing_else(acme: Product) -> None:
     acme.deletion_requested_at, acme.deleted_rows = NOW, 12345
-    card = made(acme, Case({"last_24h": sent(quarantined=7)}))
-    assert [(one.level, one.text) for one in card.notices] == [
+    card = card_of(acme, Case({"last_24h": last_24h(quarantined=7)}))
+    assert [(notice.level, notice.text) for notice in card.notices] == [
         ("warning", "Being deleted: 12,345 rows so far.")
     ]
     assert not card.statistics and card.chart is None and not card.links
@@ -384,10 +384,15 @@ def test_a_product_that_is_being_deleted_says_nothing_else(acme: Product) -> Non
 
 def test_the_numbers_of_a_product(acme: Product) -> None:
     dropped = {DropReason.DUPLICATE: hours(newest=7)}
-    known = {
-        "last_24h": sent(dropped=dropped, waiting=backlog(3, seconds=4), in_inbox=hours(newest=3))
+    facts = {
+        "last_24h": last_24h(
+            dropped=dropped, waiting=backlog(3, seconds=4), in_inbox=hours(newest=3)
+        )
     }
-    assert [(one.label, one.value, one.detail) for one in made(acme, Case(known)).statistics] == [
+    assert [
+        (statistic.label, statistic.value, statistic.detail)
+        for statistic in card_of(acme, Case(facts)).statistics
+    ] == [
         ("Scored accounts", "4", "3 active in the last 7 days"),
         ("Scored users", "40", "30 active in the last 7 days"),
         ("Accepted (24 h)", "110", "7 dropped as intended"),
@@ -396,7 +401,7 @@ def test_the_numbers_of_a_product(acme: Product) -> None:
 
 
 def test_a_card_says_the_same_of_drops_in_its_numbers_and_its_note(acme: Product) -> None:
-    card = made(acme, CASES["dropped for several reasons"])
+    card = card_of(acme, CASES["dropped for several reasons"])
     assert card.statistics[2].detail == "99 dropped, 98 more as intended"
     assert card.notices[0].text.startswith("99 of 297 messages")
 
@@ -406,10 +411,10 @@ def test_rising_and_falling_accounts_have_score_and_change(acme: Product) -> Non
     bob = Account(pk=2, external_id="b2", traits={})
     cyd = Account(pk=3, external_id="c3", traits={})
     moved = Movers([Mover(ada, 72.0, 12.4)], [Mover(bob, 3.1, -40.0)], [Mover(cyd, 9.0, 9.0)])
-    card = made(acme, Case({"movers": moved}))
+    card = card_of(acme, Case({"movers": moved}))
     assert [
-        (heading, [(one.name, one.score, one.change) for one in some])
-        for heading, some in card.movers
+        (heading, [(mover.name, mover.score, mover.change) for mover in movers])
+        for heading, movers in card.movers
     ] == [
         ("Rising", [("Ada Ltd", "72.0", "+12.4")]),
         ("Falling", [("b2", "3.1", "\N{MINUS SIGN}40.0")]),
@@ -449,24 +454,24 @@ def test_beside_others_a_card_has_the_last_numbers_of_insights(
 
 
 def test_the_chart_gives_each_reason_its_colour_and_leads_to_its_messages(acme: Product) -> None:
-    known = sent(
+    totals = last_24h(
         dropped={DropReason.DUPLICATE: hours(newest=7)},
         in_quarantine=hours(newest=2),
         in_inbox=hours(newest=1),
     )
-    chart = made(acme, Case({"last_24h": known})).chart
+    chart = card_of(acme, Case({"last_24h": totals})).chart
     assert chart is not None
-    said = (
+    page_text = (
         "110 in total: Recorded 100, Duplicate 7, In quarantine 2, Waiting 1. Most on 12:00: 110."
     )
-    assert said in chart
+    assert page_text in chart
     log = reverse("admin:ingestion_ingestionlog_change", args=[acme.pk])
     assert f'href="{log}?reason=duplicate"' in chart
 
 
 def test_charts_of_products_with_the_same_name_have_different_titles(acme: Product) -> None:
     other = Product.create_with_workspace("Acme")
-    charts = [made(one, Case()).chart or "" for one in (acme, other)]
+    charts = [card_of(product, Case()).chart or "" for product in (acme, other)]
     first, second = (re.findall(r'id="(chart-[^"]+)"', chart) for chart in charts)
     assert first and not set(first) & set(second)
 
@@ -495,23 +500,23 @@ CONNECTIONS = {
 }
 
 
-@pytest.mark.parametrize(("fields", "level", "told"), CONNECTIONS.values(), ids=CONNECTIONS)
+@pytest.mark.parametrize(("fields", "level", "notice_text"), CONNECTIONS.values(), ids=CONNECTIONS)
 def test_a_card_says_how_the_connection_stands(
-    fields: dict[str, Any], level: str, told: str, acme: Product
+    fields: dict[str, Any], level: str, notice_text: str, acme: Product
 ) -> None:
     connection = a_connection(acme, **fields)
-    card = made(acme, Case({"connection": connection}))
+    card = card_of(acme, Case({"connection": connection}))
     # Problems are at the top.
     (note,) = card.notices if level in ("bad", "warning") else [card.connection]
-    assert note and (note.level, note.text) == (level, told)
+    assert note and (note.level, note.text) == (level, notice_text)
     page = reverse("admin:marketplace_connection_change", args=[connection.pk])
     assert note.link and note.link.url == page
 
 
 def test_only_logins_that_may_connect_a_product_get_a_link(acme: Product) -> None:
-    seen = ProductSet(frozenset([acme.pk]))
-    assert made(acme, Case(), Access(seen, ProductSet(), ProductSet())).connection is None
-    note = made(acme, Case(), Access(seen, ProductSet(), seen)).connection
+    visible = ProductSet(frozenset([acme.pk]))
+    assert card_of(acme, Case(), Access(visible, ProductSet(), ProductSet())).connection is None
+    note = card_of(acme, Case(), Access(visible, ProductSet(), visible)).connection
     assert note and note.text == "Not connected to a marketplace."
     assert note.link and note.link.url.endswith(f"/connection/add/?product={acme.pk}")
 
@@ -520,9 +525,9 @@ def test_a_card_shows_the_first_workspace_and_names_the_others(
     member: Client, acme_rows: Rows
 ) -> None:
     others = [Workspace.objects.create(product=acme_rows.product, name=f"W{n}") for n in range(7)]
-    said = text(page(member))
-    assert "Default workspace: last 7 days" in said
-    assert "Other workspaces: W0 , W1 , W2 , W3 , W4 and 2 more." in said
+    page_text = text(page(member))
+    assert "Default workspace: last 7 days" in page_text
+    assert "Other workspaces: W0 , W1 , W2 , W3 , W4 and 2 more." in page_text
     ranked = f"{reverse('admin:engagement_account_changelist')}?workspace={others[0].pk}"
     assert f'href="{ranked}"' in page(member)
 
@@ -531,13 +536,13 @@ def test_a_card_shows_the_first_workspace_and_names_the_others(
 
 
 def many_products(number: int) -> list[Product]:
-    made = [Product.create_with_workspace(f"Number {n:03}") for n in range(number)]
-    for one in made:
-        ProductMember.objects.create(product=one, user=AdminUser.objects.get(username="maya"))
+    products = [Product.create_with_workspace(f"Number {n:03}") for n in range(number)]
+    for product in products:
+        ProductMember.objects.create(product=product, user=AdminUser.objects.get(username="maya"))
         HourCount.objects.create(
-            product=one, hour=start_of_hour(timezone.now()), reason="", count=3
+            product=product, hour=start_of_hour(timezone.now()), reason="", count=3
         )
-    return made
+    return products
 
 
 def test_hundreds_of_products_have_a_few_cards_and_a_link_to_the_rest(
@@ -546,20 +551,20 @@ def test_hundreds_of_products_have_a_few_cards_and_a_link_to_the_rest(
     many_products(20)
     maya = AdminUser.objects.get(username="maya")
     more = Product.objects.bulk_create(Product(name=f"Other {n:03}") for n in range(280))
-    ProductMember.objects.bulk_create(ProductMember(product=one, user=maya) for one in more)
+    ProductMember.objects.bulk_create(ProductMember(product=product, user=maya) for product in more)
     html = page(member)
     assert html.count('<article class="eds-card"') == home.MAX_CARDS
-    said = text(html)
-    assert "Only the first 6 products are shown. See all products (295 more)." in said
+    page_text = text(html)
+    assert "Only the first 6 products are shown. See all products (295 more)." in page_text
 
 
 @pytest.mark.parametrize("products", [1, 11, 40])
 def test_queries_do_not_grow_with_products_but_for_their_movers(
     member: Client, acme_rows: Rows, products: int, django_assert_max_num_queries: Any
 ) -> None:
-    for number, one in enumerate(many_products(products), start=2):
+    for number, product in enumerate(many_products(products), start=2):
         if number <= home.MAX_CARDS:
-            fill(one, number)
+            fill(product, number)
     # Three queries for movers for each scored product with a card.
     # On a cluster, there is one more for each: products and their users are on different servers.
     each_card = 4 if CITUS else 3

@@ -29,8 +29,8 @@ from tests.pipeline.waiting import drain, wait
 LIST = "/admin/ingestion/ingestionlog/"
 
 
-def log(who: Client, product: Product, **asked: str) -> str:
-    answer = who.get(reverse("admin:ingestion_ingestionlog_change", args=[product.pk]), asked)
+def log(who: Client, product: Product, **parameters: str) -> str:
+    answer = who.get(reverse("admin:ingestion_ingestionlog_change", args=[product.pk]), parameters)
     assert answer.status_code == 200
     return answer.content.decode()
 
@@ -191,15 +191,15 @@ def test_drops_are_drawn_by_reason_and_each_leads_to_its_messages(
     html = log(member, acme_rows.product, q="a b")
     assert "7 in total: Duplicate 7." in html
     assert 'href="?q=a+b&amp;reason=duplicate"' in html
-    found = log(member, acme_rows.product, reason="duplicate")
-    assert "dropped: Duplicate" in found and "acme-message" in found
+    page = log(member, acme_rows.product, reason="duplicate")
+    assert "dropped: Duplicate" in page and "acme-message" in page
     assert "No messages were dropped for this reason" in log(
         member, acme_rows.product, reason="unusable"
     )
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "parameters",
     [
         {"q": "\x00"},
         {"q": "<script>alert(1)</script>"},
@@ -210,10 +210,14 @@ def test_drops_are_drawn_by_reason_and_each_leads_to_its_messages(
         {"reason": "duplicate", "q": "acme-user", "e": "1"},
     ],
 )
-def test_any_search_returns_a_page(member: Client, acme_rows: Rows, asked: dict[str, str]) -> None:
+def test_any_search_returns_a_page(
+    member: Client, acme_rows: Rows, parameters: dict[str, str]
+) -> None:
     address = reverse("admin:ingestion_ingestionlog_change", args=[acme_rows.product.pk])
-    asked = {key: value.encode("utf-8", "replace").decode() for key, value in asked.items()}
-    answer = member.get(address, asked)
+    parameters = {
+        key: value.encode("utf-8", "replace").decode() for key, value in parameters.items()
+    }
+    answer = member.get(address, parameters)
     assert answer.status_code == 200
     assert b"<script>alert" not in answer.content
 
@@ -222,8 +226,8 @@ def test_unknown_senders_are_shown_to_superusers_only(
     root: Client, member: Client, acme_rows: Rows
 ) -> None:
     dropped_of_nobody()
-    seen = root.get(LIST).content.decode()
-    assert "edk_wrong…" in seen and "Unknown key" in seen
+    page = root.get(LIST).content.decode()
+    assert "edk_wrong…" in page and "Unknown key" in page
     assert "stray" not in log(root, acme_rows.product)
     for html in (member.get(LIST).content.decode(), log(member, acme_rows.product, q="stray")):
         assert "edk_wrong" not in html and "unknown senders" not in html

@@ -90,14 +90,14 @@ def test_an_invite_works_once_until_it_expires_or_is_revoked(member: Client, acm
     def is_over(link: str) -> bool:
         return Client().get(link, follow=True).status_code == 404
 
-    used, revoked, expired, being_used = (invite(member, acme) for _ in range(4))
-    assert not any(map(is_over, (used, revoked, expired)))
+    opened, revoked, expired, being_used = (invite(member, acme) for _ in range(4))
+    assert not any(map(is_over, (opened, revoked, expired)))
     late = Client()
-    late.get(used)
+    late.get(opened)
     first = Client()
-    first.get(used)
+    first.get(opened)
     first.post("/invite/", NEW)
-    assert is_over(used) and late.get("/invite/").status_code == 404
+    assert is_over(opened) and late.get("/invite/").status_code == 404
     assert late.post("/invite/", {**NEW, "username": "eve"}).status_code == 404
 
     rows = {each.pk: each for each in Invite.objects.order_by("pk")}
@@ -149,8 +149,8 @@ def test_managers_invite_to_their_own_products_only(
     for who, product in ((member, globex), (reader, acme), (Client(), acme)):
         assert who.get(invite_page(product)).status_code in (302, 403, 404)
         assert who.post(invite_page(product), form).status_code in (302, 403, 404)
-    for wrong in ({"role": "superuser"}, {"days": 365}, {"email": "no address"}):
-        assert "error" in member.post(invite_page(acme), form | wrong).content.decode()
+    for values in ({"role": "superuser"}, {"days": 365}, {"email": "no address"}):
+        assert "error" in member.post(invite_page(acme), form | values).content.decode()
     assert not Invite.objects.exists()
     invite(member, acme)
     theirs = Invite.objects.create(
@@ -172,9 +172,9 @@ def test_a_mail_server_sends_the_link(
     form = {"email": "ada@example.com", "role": VIEWER, "days": 1}
     html = member.post(invite_page(acme), form).content.decode()
     assert "on its way to ada@example.com" in html and "edi_" not in html
-    (sent,) = mail.outbox
-    assert sent.to == ["ada@example.com"] and sent.subject == "Invitation to Acme"
-    (url,) = re.findall(r"http://testserver(/invite/\?token=edi_\w+)", str(sent.body))
+    (email,) = mail.outbox
+    assert email.to == ["ada@example.com"] and email.subject == "Invitation to Acme"
+    (url,) = re.findall(r"http://testserver(/invite/\?token=edi_\w+)", str(email.body))
     assert url != link and Client().get(url, follow=True).status_code == 200
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 9
@@ -212,8 +212,8 @@ def test_a_superuser_cannot_choose_anothers_password(root: Client, member: Clien
     assert "New password for maya" in client.get("/invite/").content.decode()
     # The link is of no use to join anything.
     logged_in(AdminUser.objects.create_user("eve", is_staff=True)).post("/invite/", {"join": "1"})
-    chosen = {"new_password1": PASSWORD, "new_password2": PASSWORD}
-    assert client.post("/invite/", chosen).status_code == 302
+    passwords = {"new_password1": PASSWORD, "new_password2": PASSWORD}
+    assert client.post("/invite/", passwords).status_code == 302
     maya.refresh_from_db()
     assert maya.check_password(PASSWORD)
     assert client.get(link, follow=True).status_code == 404

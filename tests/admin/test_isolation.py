@@ -30,11 +30,11 @@ OWN_VIEWS = {
 
 def addresses(rows: Rows) -> list[str]:
     """Every admin URL that is about one row of the product."""
-    found = []
+    urls = []
     for name, pk in rows.pages():
         views = [*ONE_ROW, *OWN_VIEWS.get(name, [])]
-        found += [reverse(f"admin:{name}_{view}", args=[pk]) for view in views]
-    return found
+        urls += [reverse(f"admin:{name}_{view}", args=[pk]) for view in views]
+    return urls
 
 
 @pytest.mark.parametrize("method", ["get", "post"])
@@ -69,7 +69,7 @@ def test_no_list_search_or_filter_shows_another_product(
         for query in ({}, {"product__id__exact": globex_rows.product.pk}, {"q": "globex"}):
             html = member.get(address, query, follow=True).content.decode().lower()
             # The search box, the links, and the text of an empty list repeat the query.
-            shown = html
+            content = html
             for echo in (
                 'value="globex"',
                 ">search: globex<",
@@ -77,8 +77,8 @@ def test_no_list_search_or_filter_shows_another_product(
                 "q=globex",
                 "“globex”",
             ):
-                shown = shown.replace(echo, "")
-            assert "globex" not in shown, (name, query)
+                content = content.replace(echo, "")
+            assert "globex" not in content, (name, query)
         assert "acme" in member.get(address, follow=True).content.decode().lower(), name
 
 
@@ -128,8 +128,8 @@ def test_no_form_offers_or_takes_another_product(
     acme_rows.connection.delete()
     for name, data in forms.items():
         address = reverse(f"admin:{name}_add")
-        offered = member.get(address, {"product": globex_rows.product.pk}).content.decode()
-        assert "Acme" in offered and "Globex" not in offered
+        page = member.get(address, {"product": globex_rows.product.pk}).content.decode()
+        assert "Acme" in page and "Globex" not in page
         answer = member.post(address, {**data, "product": globex_rows.product.pk})
         assert "Select a valid choice" in answer.content.decode()
     for model in (IngestionKey, ApiToken, Workspace, Destination):

@@ -12,8 +12,8 @@ from tests.admin.rows import Rows, index_for_search
 from tests.admin.test_subject_pages import (
     account_page,
     counted,
-    happened,
     second_workspace,
+    store_event,
     user_page,
 )
 
@@ -67,20 +67,20 @@ def test_the_links_of_a_page_stay_in_its_workspace(
     root: Client, acme_rows: Rows, second: Workspace
 ) -> None:
     counted(acme_rows)
-    happened(acme_rows, 1, account=acme_rows.account)
-    asked = f"workspace={second.pk}"
+    store_event(acme_rows, 1, account=acme_rows.account)
+    choice = f"workspace={second.pk}"
     account = root.get(account_page(acme_rows, workspace=second.pk)).content.decode()
     # In the table of users, and next to the latest event.
-    assert links(account, user_page(acme_rows)) == [asked, asked]
-    assert links(account, reverse("admin:engagement_account_changelist"))[0] == asked
+    assert links(account, user_page(acme_rows)) == [choice, choice]
+    assert links(account, reverse("admin:engagement_account_changelist"))[0] == choice
     user = root.get(user_page(acme_rows, workspace=second.pk)).content.decode()
-    assert set(links(user, account_page(acme_rows))) == {asked}
+    assert set(links(user, account_page(acme_rows))) == {choice}
     chips = re.findall(r'<ul class="eds-names">(.*?)</ul>', account, re.DOTALL)[0]
     assert "All" in strip_tags(chips)
     listing = reverse("admin:engagement_account_changelist")
     for query in links(chips, listing):
         members = root.get(f"{listing}?{query.replace('&amp;', '&')}").context["subjects"]
-        assert [one.pk for one in members] == [acme_rows.account.pk]
+        assert [row.pk for row in members] == [acme_rows.account.pk]
 
 
 def test_the_way_back_leads_to_the_list_as_it_was_left(

@@ -25,8 +25,8 @@ def named_today_and_active_nine_days_ago(acme_rows: Rows, monkeypatch: pytest.Mo
 
 
 def cell(page: str) -> str:
-    (found,) = re.findall(r'<td class="field-last_active">(.*?)</td>', page)
-    return str(found)
+    (text,) = re.findall(r'<td class="field-last_active">(.*?)</td>', page)
+    return str(text)
 
 
 @pytest.mark.parametrize("kind", ["user", "account"])
@@ -35,8 +35,8 @@ def test_a_list_shows_when_a_subject_was_last_active(
 ) -> None:
     listing = reverse(f"admin:engagement_{kind}_changelist")
     for query in ({}, {"workspace": acme_rows.workspace.pk}):
-        shown = cell(root.get(listing, query, follow=True).content.decode())
-        assert ">9 days ago</time>" in shown and 'title="2026-02-21 09:00:00 UTC"' in shown
+        text = cell(root.get(listing, query, follow=True).content.decode())
+        assert ">9 days ago</time>" in text and 'title="2026-02-21 09:00:00 UTC"' in text
     for rows in (UserEngagement.objects, AccountEngagement.objects):
         rows.update(last_active_at=None)
     assert cell(root.get(listing, follow=True).content.decode()) == "Never"
@@ -48,8 +48,8 @@ def test_a_list_goes_by_the_workspace_that_ranks_it(root: Client, acme_rows: Row
         last_active_at=NOON - timedelta(minutes=5)
     )
     listing = reverse("admin:engagement_user_changelist")
-    shown = cell(root.get(listing, {"workspace": second.pk}).content.decode())
-    assert ">5 minutes ago</time>" in shown
+    text = cell(root.get(listing, {"workspace": second.pk}).content.decode())
+    assert ">5 minutes ago</time>" in text
     assert "9 days ago" in cell(root.get(listing, follow=True).content.decode())
 
 
@@ -57,11 +57,11 @@ def test_a_list_goes_by_the_workspace_that_ranks_it(root: Client, acme_rows: Row
 def test_a_page_tells_the_last_activity_from_the_last_message(
     root: Client, acme_rows: Rows, page: Any
 ) -> None:
-    shown = root.get(page(acme_rows))
-    assert "9 days ago" in dict(shown.context["summary"].metrics)["Last active"]
+    response = root.get(page(acme_rows))
+    assert "9 days ago" in dict(response.context["summary"].metrics)["Last active"]
     (message,) = re.findall(
         r'<div class="form-row field-last_message">.*?<time[^>]*>(.*?)</time>',
-        shown.content.decode(),
+        response.content.decode(),
         re.DOTALL,
     )
     assert message == "just now"

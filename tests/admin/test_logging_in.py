@@ -180,9 +180,9 @@ def maya() -> AdminUser:
     return AdminUser.objects.create_user("maya", password="quite a secret", is_staff=True)
 
 
-def log_in(password: str, name: str = "maya", **sent: Any) -> Any:
+def log_in(password: str, name: str = "maya", **headers: Any) -> Any:
     data = {"username": name, "password": password}
-    return Client().post(reverse("admin:login") + "?next=/admin/", data, **sent)
+    return Client().post(reverse("admin:login") + "?next=/admin/", data, **headers)
 
 
 def test_the_right_password_logs_in(maya: AdminUser) -> None:
@@ -219,7 +219,7 @@ def test_an_empty_form_counts_as_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "sent", "address"),
+    ("key", "headers", "address"),
     [
         ("REMOTE_ADDR", {"REMOTE_ADDR": HOME}, HOME),
         # Without a proxy, anyone can send this header.
@@ -229,14 +229,14 @@ def test_an_empty_form_counts_as_nothing() -> None:
     ],
 )
 def test_an_address_is_taken_from_whom_we_trust(
-    settings: Settings, key: str, sent: dict[str, Any], address: str
+    settings: Settings, key: str, headers: dict[str, Any], address: str
 ) -> None:
     settings.CLIENT_ADDRESS_KEY = key
-    assert client_address(RequestFactory().get("/", **sent)) == address
+    assert client_address(RequestFactory().get("/", **headers)) == address
 
 
 @pytest.mark.parametrize(
-    ("wait", "said"),
+    ("wait", "words"),
     [
         (seconds(0.2), "1 second"),
         (seconds(29.5), "30 seconds"),
@@ -245,5 +245,5 @@ def test_an_address_is_taken_from_whom_we_trust(
         (timedelta(minutes=5), "5 minutes"),
     ],
 )
-def test_a_wait_is_shown_in_words(wait: timedelta, said: str) -> None:
-    assert format_wait(wait) == said
+def test_a_wait_is_shown_in_words(wait: timedelta, words: str) -> None:
+    assert format_wait(wait) == words

@@ -87,11 +87,11 @@ def test_no_made_up_filter_is_an_error_of_the_server(
     faults = []
     for model, address in lists():
         for parameters in made_up(model, lookups=2):
-            answered = ask(next(turns))
-            if answered in (403, 404):
-                answered = ask(root)
-            if answered not in (200, 302, 403, 404):
-                faults.append((address, parameters, answered))
+            status = ask(next(turns))
+            if status in (403, 404):
+                status = ask(root)
+            if status not in (200, 302, 403, 404):
+                faults.append((address, parameters, status))
     assert not faults
 
 
@@ -121,10 +121,12 @@ def test_nobody_looks_up_what_no_page_shows(
 def test_no_list_allows_a_look_up_of_a_secret(acme_rows: Rows, rf: RequestFactory) -> None:
     request: HttpRequest = rf.get("/")
     request.user = AdminUser.objects.create_superuser("root")
-    for model, one in admin.site._registry.items():
+    for model, model_admin in admin.site._registry.items():
         for field in model._meta.get_fields():
             if field.name in SECRETS:
-                assert not one.lookup_allowed(f"{field.name}__startswith", "a", request), field
+                assert not model_admin.lookup_allowed(f"{field.name}__startswith", "a", request), (
+                    field
+                )
 
 
 def test_a_refused_filter_says_so_above_the_whole_list(root: Client, acme_rows: Rows) -> None:

@@ -35,8 +35,8 @@ def page(who: Client, url: str) -> str:
 def links(html: str) -> list[tuple[str, str, str]]:
     """The label, URL, and aria-current of each link of the side bar."""
     (nav,) = re.findall(r'<nav id="navigation".*?</nav>', html, re.DOTALL)
-    found = re.findall(r'<a href="([^"]*)"(?: aria-current="(\w+)")?>(.*?)</a>', nav)
-    return [(unescape(label), unescape(url), current) for url, current, label in found]
+    matches = re.findall(r'<a href="([^"]*)"(?: aria-current="(\w+)")?>(.*?)</a>', nav)
+    return [(unescape(label), unescape(url), current) for url, current, label in matches]
 
 
 def urls(html: str) -> dict[str, str]:
@@ -83,8 +83,10 @@ def test_every_page_of_a_product_links_to_its_siblings(
         html = page(who, reverse(f"admin:{name}_change", args=[pk]))
         labels = [label for label, _, _ in links(html)]
         assert [label for label in labels if label in SECTIONS] == SECTIONS, name
-        marked = [label for label, _, current in links(html) if current and label in SECTIONS]
-        assert marked == [sections[name]], name
+        current_labels = [
+            label for label, _, current in links(html) if current and label in SECTIONS
+        ]
+        assert current_labels == [sections[name]], name
         steps = crumbs(html)
         assert steps[:2] == ["Home", "Acme"] and "Engagement" not in steps, steps
     for label, url in urls(html).items():
@@ -120,8 +122,10 @@ def test_the_workspace_stays_in_the_address(member: Client, acme_rows: Rows) -> 
     for label in ("Overview", "Accounts", "Users", "Ingestion", "Settings"):
         url = urls(html)[label]
         assert url.endswith(f"?workspace={weekly.pk}"), label
-        marked = {label for label, _, current in links(page(member, url)) if current == "true"}
-        assert "Weekly" in marked, label
+        current_labels = {
+            label for label, _, current in links(page(member, url)) if current == "true"
+        }
+        assert "Weekly" in current_labels, label
     assert urls(html)["Segments"].endswith(f"?workspace__id__exact={weekly.pk}")
     assert f"/{weekly.pk}/" in urls(html)["Events and weights"]
     # On a list, it leads to the same list.

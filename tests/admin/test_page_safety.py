@@ -52,16 +52,16 @@ def test_an_address_of_reports_cannot_change_the_policy(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("preload", "told"), [("", "False"), ("true", "True")])
+@pytest.mark.parametrize(("preload", "header"), [("", "False"), ("true", "True")])
 def test_a_host_goes_on_the_browsers_list_only_if_an_operator_says_so(
-    preload: str, told: str
+    preload: str, header: str
 ) -> None:
     show = (
         "from django.conf import settings as s; print(s.SECURE_HSTS_SECONDS, s.SECURE_HSTS_PRELOAD)"
     )
     variables = {"EDS_HTTPS": "true", "EDS_HSTS_PRELOAD": preload}
     ended = manage(settings.DATA_DIR, "shell", "--no-imports", "-c", show, **variables)
-    assert ended.stdout.split() == ["31536000", told], ended.stderr
+    assert ended.stdout.split() == ["31536000", header], ended.stderr
 
 
 def test_api_responses_have_no_page_headers() -> None:

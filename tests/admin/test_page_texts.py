@@ -72,11 +72,11 @@ def test_the_trail_counts_entries_and_is_marked_once(
     assert f"{TrailEntry.objects.count()} entries" in html
     assert heading(html) == "Trail" and title(html).startswith("Trail | ")
     assert "column-ago" in html and ">time</" in html.lower() and ">At<" not in html
-    marked = [label for label, _, current in links(html) if current]
-    assert marked == ["Trail"]
+    current_labels = [label for label, _, current in links(html) if current]
+    assert current_labels == ["Trail"]
     html = page(root, f"{url}?product__id__exact={acme.pk}")
-    marked = [label for label, _, current in links(html) if current]
-    assert marked[-2:] == ["Settings", "Trail"] and marked.count("Trail") == 1
+    current_labels = [label for label, _, current in links(html) if current]
+    assert current_labels[-2:] == ["Settings", "Trail"] and current_labels.count("Trail") == 1
     (pk,) = re.findall(r"/admin/engagement/trailentry/(\d+)/change/", html)
     html = page(root, reverse("admin:engagement_trailentry_change", args=[pk]))
     assert heading(html) == "Changed product Acme"

@@ -130,8 +130,8 @@ def test_pages_are_compressed_unless_they_show_a_secret(root: Client, acme_rows:
     key = acme_rows.key
     root.post(reverse("admin:ingestion_ingestionkey_reveal", args=[key.pk]))
     address = reverse("admin:ingestion_ingestionkey_change", args=[key.pk])
-    shown = root.get(address, headers=gzip)
-    assert "Content-Encoding" not in shown.headers and key.secret in shown.content.decode()
+    response = root.get(address, headers=gzip)
+    assert "Content-Encoding" not in response.headers and key.secret in response.content.decode()
     assert root.get(address, headers=gzip).headers["Content-Encoding"] == "gzip"
 
 
@@ -139,8 +139,8 @@ def test_files_are_compressed_once_and_kept_for_ever(client: Client) -> None:
     url = re.findall(
         r'href="(/static/[^"]+base\.css)"', client.get("/admin/login/").content.decode()
     )
-    (plain,) = [client.get(one) for one in url]
-    (small,) = [client.get(one, headers={"accept-encoding": "gzip"}) for one in url]
+    (plain,) = [client.get(address) for address in url]
+    (small,) = [client.get(address, headers={"accept-encoding": "gzip"}) for address in url]
     content = b"".join(plain)
     assert decompress(small.content) == content and len(small.content) * 3 < len(content)
     for response in (plain, small):

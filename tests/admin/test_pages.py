@@ -174,8 +174,8 @@ def test_the_inbox_says_what_waits_and_what_cannot_be_decoded(
 
 
 def test_the_page_of_an_undecodable_message_opens(root: Client, acme_rows: Rows) -> None:
-    broken = waiting(acme_rows.key, b"")
-    assert "undecodable" in root.get(page("ingestion_inboxmessage", broken.pk)).content.decode()
+    message = waiting(acme_rows.key, b"")
+    assert "undecodable" in root.get(page("ingestion_inboxmessage", message.pk)).content.decode()
 
 
 def test_every_reason_has_a_remedy(root: Client, acme_rows: Rows) -> None:
@@ -189,29 +189,29 @@ def test_every_reason_has_a_remedy(root: Client, acme_rows: Rows) -> None:
 def test_a_dropped_message_is_found_by_whole_ids(
     root: Client, acme_rows: Rows, globex_rows: Rows, term: str
 ) -> None:
-    def found(term: str) -> list[int]:
+    def matches(term: str) -> list[int]:
         answer = root.get(listing("ingestion_droppedmessage"), {"q": term})
         return [row.pk for row in answer.context["cl"].result_list]
 
-    assert found(term) == [acme_rows.dropped.pk]
-    assert found(term[:-1]) == []
+    assert matches(term) == [acme_rows.dropped.pk]
+    assert matches(term[:-1]) == []
 
 
 def test_dropped_messages_are_filtered_by_reason_product_and_day(
     root: Client, acme_rows: Rows, globex_rows: Rows
 ) -> None:
-    def found(**filters: Any) -> list[int]:
+    def matches(**filters: Any) -> list[int]:
         answer = root.get(listing("ingestion_droppedmessage"), filters)
         return sorted(row.pk for row in answer.context["cl"].result_list)
 
     both = [acme_rows.dropped.pk, globex_rows.dropped.pk]
-    assert found() == both
-    assert found(reason__exact="duplicate") == both
-    assert found(reason__exact="unusable") == []
-    assert found(product__id__exact=acme_rows.product.pk) == both[:1]
+    assert matches() == both
+    assert matches(reason__exact="duplicate") == both
+    assert matches(reason__exact="unusable") == []
+    assert matches(product__id__exact=acme_rows.product.pk) == both[:1]
     day = {"dropped_at__year": 2026, "dropped_at__month": 3}
-    assert found(**day, dropped_at__day=2) == both
-    assert found(**day, dropped_at__day=3) == []
+    assert matches(**day, dropped_at__day=2) == both
+    assert matches(**day, dropped_at__day=3) == []
 
 
 @pytest.mark.parametrize("many", [1, 30])

@@ -150,9 +150,9 @@ def each_pattern(patterns: Any) -> Iterator[URLPattern]:
 
 def admin_resolvers() -> list[URLResolver]:
     return [
-        one
-        for one in get_resolver().url_patterns
-        if isinstance(one, URLResolver) and one.app_name == "admin"
+        pattern
+        for pattern in get_resolver().url_patterns
+        if isinstance(pattern, URLResolver) and pattern.app_name == "admin"
     ]
 
 
@@ -160,9 +160,9 @@ def admin_names() -> list[tuple[str, bool]]:
     """The name of each named URL, and whether it is about one row."""
     (admin,) = admin_resolvers()
     return [
-        (one.name, bool(one.pattern.converters))
-        for one in each_pattern(admin.url_patterns)
-        if one.name
+        (pattern.name, bool(pattern.pattern.converters))
+        for pattern in each_pattern(admin.url_patterns)
+        if pattern.name
     ]
 
 
@@ -180,8 +180,8 @@ def whom(name: str) -> For:
 
 def addresses(rows: Rows) -> list[Address]:
     """Each URL of the admin, for the rows of one product where it is about a row."""
-    known = dict(rows.pages())
-    found = []
+    pages = dict(rows.pages())
+    all_addresses = []
     for name, of_a_row in admin_names():
         if name == "view_on_site":
             arguments: list[Any] = [1, 1]
@@ -194,14 +194,14 @@ def addresses(rows: Rows) -> list[Address]:
         elif name.startswith(OF_SUPERUSERS):
             arguments = [AdminUser.objects.get(username="root").pk]
         else:
-            model = next(one for one in known if name.startswith(f"{one}_"))
-            arguments = [known[model]]
+            model = next(model_name for model_name in pages if name.startswith(f"{model_name}_"))
+            arguments = [pages[model]]
         url = reverse(f"admin:{name}", args=arguments)
         if name.endswith(("user_export", "account_export")) or name in SUBJECT_LISTS:
             # Without a workspace they lead to the first one.
             url += f"?workspace={rows.workspace.pk}"
-        found.append(Address(name, url, whom(name), of_a_row))
-    return found
+        all_addresses.append(Address(name, url, whom(name), of_a_row))
+    return all_addresses
 
 
 @pytest.fixture
@@ -216,12 +216,12 @@ def unrendered_posts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def status(
-    who: Client, method: str, url: str, unseen: str = "", asked: dict[str, Any] | None = None
+    who: Client, method: str, url: str, unseen: str = "", parameters: dict[str, Any] | None = None
 ) -> int:
     """The status of the response. Its changes are rolled back."""
     before = transaction.savepoint()
     try:
-        answer = getattr(who, method)(url, asked)
+        answer = getattr(who, method)(url, parameters)
         # A download is built while it is read.
         content = answer.getvalue()
     finally:
@@ -274,13 +274,13 @@ def may(rows: Rows, who: Client, of_root: Callable[[str, str], int], allowed: se
         if address.whom is For.ANYBODY:
             continue
         for method in ("get", "post"):
-            answered = status(who, method, address.url)
-            told = (sorted(group.name for group in allowed), address.name, method, answered)
+            code = status(who, method, address.url)
+            case = (sorted(group.name for group in allowed), address.name, method, code)
             if address.whom not in allowed:
                 # A page for POST only may return 405 first.
-                assert answered in REFUSED | ({405} if method == "get" else set()), told
-            elif not (method == "post" and answered == 403 and changes_a_row(address, allowed)):
-                assert answered == of_root(method, address.url), told
+                assert code in REFUSED | ({405} if method == "get" else set()), case
+            elif not (method == "post" and code == 403 and changes_a_row(address, allowed)):
+                assert code == of_root(method, address.url), case
 
 
 def changes_a_row(address: Address, allowed: set[For]) -> bool:
@@ -379,36 +379,42 @@ def test_nothing_of_this_product_is_taken_from_a_member_of_another_one_as_a_filt
 ) -> None:
     """On every page with a parameter for a workspace, a segment, a product, or one of its rows."""
     stranger = member_of(globex, "sam", role=MANAGER)
-    asked = {
+    parameters = {
         "workspace": rows.workspace.pk,
         "segment": rows.segment.pk,
         "like": rows.segment.pk,
         "product": rows.product.pk,
         "product__id__exact": rows.product.pk,
     }
-    one_by_one = [{name: value} for name, value in asked.items()]
+    one_by_one = [{name: value} for name, value in parameters.items()]
     for address in addresses(rows):
         if address.whom is For.ANYBODY or address.of_a_row:
             continue
         # A page without forms, or without one for this login, reads no parameter of a POST.
         takes_posts = status(stranger, "post", address.url) not in (403, 405)
         # The pages for superusers refuse a member before they read anything.
-        for some in [asked] if address.whom is For.SUPERUSERS else [*one_by_one, asked]:
+        for chosen_parameters in (
+            [parameters] if address.whom is For.SUPERUSERS else [*one_by_one, parameters]
+        ):
             for method in ("get", "post") if takes_posts else ("get",):
-                code = status(stranger, method, address.url, unseen="acme", asked=some)
-                assert code in REFUSED | {200, 405}, (address.name, some, code)
+                code = status(
+                    stranger, method, address.url, unseen="acme", parameters=chosen_parameters
+                )
+                assert code in REFUSED | {200, 405}, (address.name, chosen_parameters, code)
 
 
 def test_no_address_escapes_for_want_of_a_name() -> None:
     """Only Django's two: one redirects from a row to its page, one returns 404 for all others."""
     (admin,) = admin_resolvers()
-    nameless = {str(one.pattern) for one in each_pattern(admin.url_patterns) if not one.name}
+    nameless = {
+        str(pattern.pattern) for pattern in each_pattern(admin.url_patterns) if not pattern.name
+    }
     assert nameless == {"<path:object_id>/", "(?P<url>.*)$"}
 
 
 def test_the_matrix_has_the_pages_that_the_admin_is_known_for() -> None:
-    known = {name for name, _ in admin_names()}
-    assert known >= {
+    names = {name for name, _ in admin_names()}
+    assert names >= {
         "index",
         "engagement_account_changelist",
         "engagement_account_change",

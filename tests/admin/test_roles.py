@@ -28,7 +28,7 @@ def both(acme_rows: Rows, globex_rows: Rows) -> Client:
     return logged_in(bo)
 
 
-def shown(who: Client, name: str, pk: int) -> str:
+def page_text(who: Client, name: str, pk: int) -> str:
     answer = who.get(reverse(f"admin:{name}_change", args=[pk]))
     assert answer.status_code == 200
     return answer.content.decode()
@@ -37,7 +37,7 @@ def shown(who: Client, name: str, pk: int) -> str:
 def test_a_member_is_a_viewer_unless_made_a_manager(root: Client, acme: Product) -> None:
     member = ProductMember.objects.create(product=acme, user=AdminUser.objects.create_user("maya"))
     assert (member.role, member.may_manage_connections) == (Role.VIEWER, False)
-    page = shown(root, "engagement_product", acme.pk)
+    page = page_text(root, "engagement_product", acme.pk)
     (new,) = re.findall(r'name="productmember_set-__prefix__-role".*?</select>', page, re.DOTALL)
     assert re.findall(r'value="(\w+)" selected', new) == ["viewer"]
 
@@ -61,24 +61,24 @@ def test_a_viewer_sees_no_secret_and_no_way_to_one(reader: Client, acme_rows: Ro
         ("ingestion_ingestionkey", acme_rows.key),
         ("readapi_apitoken", acme_rows.token),
     ):
-        page = shown(reader, name, row.pk)
+        page = page_text(reader, name, row.pk)
         assert row.hint in page and row.secret not in page
         assert "Reveal" not in page and "Revoke" not in page
-        assert row.secret not in shown(reader, "engagement_product", acme_rows.product.pk)
+        assert row.secret not in page_text(reader, "engagement_product", acme_rows.product.pk)
 
 
 def test_a_viewer_is_offered_no_form_and_no_link_to_one(reader: Client, acme_rows: Rows) -> None:
     for name, pk in acme_rows.pages():
         if name == "engagement_trailentry":
             continue  # Of managers alone.
-        page = shown(reader, name, pk)
+        page = page_text(reader, name, pk)
         assert 'name="_save"' not in page and "addlink" not in page and "deletelink" not in page
         listing = reader.get(reverse(f"admin:{name}_changelist")).content.decode()
         assert "addlink" not in listing and 'name="action"' not in listing, name
 
 
 def test_a_viewer_sees_a_workspaces_weights(reader: Client, acme_rows: Rows) -> None:
-    page = shown(reader, "engagement_workspace", acme_rows.workspace.pk)
+    page = page_text(reader, "engagement_workspace", acme_rows.workspace.pk)
     (table,) = re.findall(r'<fieldset class="module eds-events".*?</table>', page, re.DOTALL)
     row = table.split("<tbody>")[1]
     cells = [strip_tags(cell).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)]
@@ -91,10 +91,10 @@ def test_members_see_each_other_and_only_superusers_name_them(
 ) -> None:
     pk = acme_rows.product.pk
     for who in (member, reader):
-        page = shown(who, "engagement_product", pk)
+        page = page_text(who, "engagement_product", pk)
         assert "maya" in page and "ray" in page and "Viewer" in page
         assert 'name="productmember_set-0-role"' not in page
-    assert 'name="productmember_set-0-role"' in shown(root, "engagement_product", pk)
+    assert 'name="productmember_set-0-role"' in page_text(root, "engagement_product", pk)
 
 
 def test_a_manager_of_one_product_changes_nothing_of_another_they_view(
@@ -113,8 +113,8 @@ def test_a_manager_of_one_product_changes_nothing_of_another_they_view(
 def test_an_action_leaves_out_rows_of_products_that_one_only_views(
     both: Client, acme_rows: Rows, globex_rows: Rows
 ) -> None:
-    chosen = [acme_rows.key.pk, globex_rows.key.pk]
-    data: dict[str, Any] = {"action": "revoke_selected", "_selected_action": chosen}
+    pks = [acme_rows.key.pk, globex_rows.key.pk]
+    data: dict[str, Any] = {"action": "revoke_selected", "_selected_action": pks}
     both.post(reverse("admin:ingestion_ingestionkey_changelist"), {**data, "confirmed": "yes"})
     live = IngestionKey.objects.filter(revoked_at=None)
     assert [key.pk for key in live] == [acme_rows.key.pk]
@@ -124,12 +124,12 @@ def test_retrying_takes_messages_of_managed_products_only(
     both: Client, acme_rows: Rows, globex_rows: Rows
 ) -> None:
     InboxMessage.objects.all().delete()
-    chosen = [acme_rows.quarantined.pk, globex_rows.quarantined.pk]
+    pks = [acme_rows.quarantined.pk, globex_rows.quarantined.pk]
     both.post(
         reverse("admin:ingestion_quarantinedmessage_changelist"),
-        {"action": "try_again_selected", "_selected_action": chosen},
+        {"action": "try_again_selected", "_selected_action": pks},
     )
-    assert [one.pk for one in InboxMessage.objects.all()] == [globex_rows.quarantined.pk]
+    assert [message.pk for message in InboxMessage.objects.all()] == [globex_rows.quarantined.pk]
 
 
 def test_a_form_offers_the_products_that_one_manages(
@@ -147,8 +147,8 @@ def test_a_form_offers_the_products_that_one_manages(
 def test_a_product_page_offers_to_add_what_one_may_add(
     both: Client, acme_rows: Rows, globex_rows: Rows
 ) -> None:
-    assert "Add ingestion key" not in shown(both, "engagement_product", acme_rows.product.pk)
-    assert "Add ingestion key" in shown(both, "engagement_product", globex_rows.product.pk)
+    assert "Add ingestion key" not in page_text(both, "engagement_product", acme_rows.product.pk)
+    assert "Add ingestion key" in page_text(both, "engagement_product", globex_rows.product.pk)
 
 
 def test_a_changed_role_counts_from_the_next_request(member: Client, acme_rows: Rows) -> None:
@@ -168,9 +168,9 @@ def test_access_is_loaded_once_per_page(
     with django_assert_max_num_queries(22) as queries:
         member.get(address)
     requests = [
-        one
-        for one in queries.captured_queries
-        if "role" in one["sql"] and "_invite" not in one["sql"]
+        query
+        for query in queries.captured_queries
+        if "role" in query["sql"] and "_invite" not in query["sql"]
     ]
     # Once for the permissions and once for the table of members.
     assert len(requests) == 2

@@ -120,8 +120,8 @@ def test_a_view_cannot_be_saved_without_a_name_or_without_end(
     monkeypatch.setattr(views, "MAX_VIEWS", 1)
     save(reader, acme_rows, "One")
     assert "You can keep" in save(reader, acme_rows, "Two").content.decode()
-    broken = save(reader, acme_rows, "Three", "sort=nonsense")
-    assert "This filter is not available" in broken.content.decode()
+    response = save(reader, acme_rows, "Three", "sort=nonsense")
+    assert "This filter is not available" in response.content.decode()
     assert [view.name for view in SavedView.objects.all()] == ["One"]
 
 

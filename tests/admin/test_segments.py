@@ -101,8 +101,8 @@ def test_a_segment_begins_like_another(root: Client, acme_rows: Rows) -> None:
 def test_first_one_says_whose_segment_it_is(root: Client, acme_rows: Rows) -> None:
     html = root.get(reverse(ADD)).content.decode()
     assert "Acme · Default" in html and '<option value="account">accounts</option>' in html
-    chosen: dict[str, Any] = {"workspace": acme_rows.workspace.pk, "scope": "account"}
-    html = root.get(reverse(ADD), chosen).content.decode()
+    parameters: dict[str, Any] = {"workspace": acme_rows.workspace.pk, "scope": "account"}
+    html = root.get(reverse(ADD), parameters).content.decode()
     assert "A segment of accounts in Acme · Default." in html
     assert "Active users (number)" in html and "Trait of the user’s account" not in html
     assert '<option value="acme event">' in html
@@ -229,8 +229,8 @@ def test_a_condition_that_cannot_be_used_says_why(member: Client, acme_rows: Row
     _, good, *bad = answer.content.decode().split('<div class="eds-condition">')
     assert answer.status_code == 200 and 'value="pro"' in good
     assert len(bad) >= len(BAD) and not any(sentence in good for _, sentence in BAD)
-    for (row, sentence), shown in zip(BAD, bad, strict=False):
-        assert sentence in shown, row
+    for (row, sentence), html in zip(BAD, bad, strict=False):
+        assert sentence in html, row
     assert not Segment.objects.filter(name="Mine").exists()
 
 
@@ -411,8 +411,8 @@ def test_the_last_condition_of_an_audience_is_removed_and_nobody_is_left_out(
     scoring = {"name": "Default", "lookback_days": 7, "default_weight": 1}
     weights = {"weights-TOTAL_FORMS": 0, "weights-INITIAL_FORMS": 0}
     rule = filled_in({"what": "trait", "trait": "plan", "trait_is": "is_set"})
-    shown = member.post(address, {**rule, **scoring, **weights, "_remove_condition": "0"})
-    assert 'name="conditions-TOTAL_FORMS" value="0"' in shown.content.decode()
+    response = member.post(address, {**rule, **scoring, **weights, "_remove_condition": "0"})
+    assert 'name="conditions-TOTAL_FORMS" value="0"' in response.content.decode()
     assert member.post(address, {**filled_in(), **scoring, **weights}).status_code == 302
     workspace.refresh_from_db()
     assert workspace.audience == {}
@@ -421,8 +421,8 @@ def test_the_last_condition_of_an_audience_is_removed_and_nobody_is_left_out(
 @each("pressed", ["7", "-1", "x", "", "9" * 40])
 @leaves_no_rows
 def test_a_made_up_button_removes_nothing(member: Client, acme_rows: Rows, pressed: str) -> None:
-    sent = {**filled_in(TRAIT, name="acme segment"), "_remove_condition": pressed}
-    html = member.post(page(acme_rows.segment), sent).content.decode()
+    fields = {**filled_in(TRAIT, name="acme segment"), "_remove_condition": pressed}
+    html = member.post(page(acme_rows.segment), fields).content.decode()
     assert 'name="conditions-TOTAL_FORMS" value="1"' in html and 'value="pro"' in html
 
 
@@ -450,8 +450,8 @@ def test_members_are_shown_while_one_writes(member: Client, acme_rows: Rows) -> 
     assert "1 account</strong> matches" in accounts and "acme-account" in accounts
     nothing = preview(member, workspace, "user").content.decode()
     assert "Choose a condition" in nothing
-    wrong = preview(member, workspace, "user", TRAIT, {**TRAIT, "text": ""}).content.decode()
-    assert "Condition 2: Enter the text to compare with." in wrong
+    page = preview(member, workspace, "user", TRAIT, {**TRAIT, "text": ""}).content.decode()
+    assert "Condition 2: Enter the text to compare with." in page
 
 
 def test_what_takes_too_long_is_not_waited_for(
@@ -476,12 +476,12 @@ def test_no_other_products_workspace_is_offered_taken_or_looked_into(
     theirs = globex_rows.workspace
     assert "Globex" not in member.get(reverse(ADD)).content.decode()
     assert "Globex" not in member.get(reverse(LIST)).content.decode()
-    given: dict[str, Any] = {"workspace": theirs.pk, "scope": "user"}
-    assert member.get(reverse(ADD), given).status_code == 404
+    parameters: dict[str, Any] = {"workspace": theirs.pk, "scope": "user"}
+    assert member.get(reverse(ADD), parameters).status_code == 404
     data = {**new(acme_rows, TRAIT), "workspace": theirs.pk}
     assert member.post(reverse(ADD), data).status_code == 404
     assert preview(member, theirs, "user", ADMINS_OF_SEATS).status_code == 404
-    own = {**given, "workspace": acme_rows.workspace.pk, "like": globex_rows.segment.pk}
+    own = {**parameters, "workspace": acme_rows.workspace.pk, "like": globex_rows.segment.pk}
     assert "globex" not in member.get(reverse(ADD), own).content.decode()
     moved = filled_in(TRAIT, name="Moved", workspace=theirs.pk, scope="account")
     assert member.post(page(acme_rows.segment), moved).status_code == 302

@@ -19,7 +19,7 @@ from tests.engagement.history import NOON
 from tests.pipeline.waiting import counts
 
 
-def shown(who: Client, product: Product) -> str:
+def page_text(who: Client, product: Product) -> str:
     answer = who.get(reverse("admin:engagement_product_change", args=[product.pk]))
     return answer.content.decode()
 
@@ -34,20 +34,23 @@ def test_a_product_page_offers_three_languages_and_no_key(
     member: Client, reader: Client, acme: Product, acme_key: str
 ) -> None:
     for who in (member, reader):
-        page = shown(who, acme)
-        offered = code(page)
-        assert [one.split()[0] for one in offered] == ["curl", "import", "async"]
-        assert all(KEY_PLACEHOLDER in one and "http://testserver/v2/" in one for one in offered)
+        page = page_text(who, acme)
+        snippets = code(page)
+        assert [snippet.split()[0] for snippet in snippets] == ["curl", "import", "async"]
+        assert all(
+            KEY_PLACEHOLDER in snippet and "http://testserver/v2/" in snippet
+            for snippet in snippets
+        )
         assert acme_key not in page and acme_key[:9] in page
-    assert "Reveal the key on its page" in shown(member, acme)
-    assert "Reveal the key on its page" not in shown(reader, acme)
+    assert "Reveal the key on its page" in page_text(member, acme)
+    assert "Reveal the key on its page" not in page_text(reader, acme)
 
 
 def test_a_product_without_a_key_is_offered_to_make_one(
     member: Client, reader: Client, acme: Product
 ) -> None:
-    assert "There is none yet" in shown(member, acme)
-    assert "There is none yet" not in shown(reader, acme)
+    assert "There is none yet" in page_text(member, acme)
+    assert "There is none yet" not in page_text(reader, acme)
 
 
 def test_a_revealed_keys_page_has_the_key_in_the_lines_once(
@@ -57,8 +60,8 @@ def test_a_revealed_keys_page_has_the_key_in_the_lines_once(
     member.post(reverse("admin:ingestion_ingestionkey_reveal", args=[key.pk]))
     address = reverse("admin:ingestion_ingestionkey_change", args=[key.pk])
     first, second = (member.get(address).content.decode() for _ in range(2))
-    assert all(acme_key in one for one in code(first))
-    assert all(KEY_PLACEHOLDER in one for one in code(second)) and acme_key not in second
+    assert all(acme_key in snippet for snippet in code(first))
+    assert all(KEY_PLACEHOLDER in snippet for snippet in code(second)) and acme_key not in second
 
 
 def test_a_revoked_keys_page_offers_nothing_to_paste(
@@ -85,9 +88,12 @@ def run_in_python(script: str) -> None:
 def test_the_lines_introduce_a_user_and_count_an_event(
     acme: Product, acme_key: str, live_server: Any, language: str
 ) -> None:
-    offered = {one.language: one.code for one in build_snippets(f"{live_server.url}/", acme_key)}
+    code_by_language = {
+        snippet.language: snippet.code
+        for snippet in build_snippets(f"{live_server.url}/", acme_key)
+    }
     run = {"curl": run_in_a_shell, "Python": run_in_python}[language]
-    run(offered[language])
+    run(code_by_language[language])
     processing.drain(lambda: NOON)
     assert counts(acme) == {("u1", "Report created"): 1, ("u1", "Report shared"): 1}
     user = User.objects.select_related("account").get()

@@ -38,8 +38,8 @@ def test_a_list_is_exported_with_its_columns(root: Client, acme_rows: Rows) -> N
         ],
     ]
     Account.objects.update(traits={"am.licenseType": "COMMERCIAL", "am.status": "active"})
-    chosen = {"column": ["license", "active_users", "first_seen", "trait:am.status"]}
-    assert exported(root, "account", chosen) == [
+    parameters = {"column": ["license", "active_users", "first_seen", "trait:am.status"]}
+    assert exported(root, "account", parameters) == [
         [
             *("id", "name", "domain", "license type", "license tier", "license status", "renewal"),
             *("active users", "total users", "first seen", "am.status"),
@@ -53,12 +53,12 @@ def test_a_list_is_exported_with_its_columns(root: Client, acme_rows: Rows) -> N
 
 def test_an_export_respects_filters_and_order(root: Client, acme_rows: Rows) -> None:
     a_user(acme_rows.product, "high", acme_rows.workspace, acme_rows.account, 500)
-    chosen: dict[str, Any] = {"workspace": acme_rows.workspace.pk, "sort": "score"}
-    assert [row[0] for row in exported(root, query=chosen)[1:]] == ["acme-user", "high"]
-    chosen["segment"] = acme_rows.segment.pk
-    assert len(exported(root, query=chosen)) == 3
+    parameters: dict[str, Any] = {"workspace": acme_rows.workspace.pk, "sort": "score"}
+    assert [row[0] for row in exported(root, query=parameters)[1:]] == ["acme-user", "high"]
+    parameters["segment"] = acme_rows.segment.pk
+    assert len(exported(root, query=parameters)) == 3
     index_for_search(acme_rows.product)
-    assert [row[0] for row in exported(root, query={**chosen, "q": "hig"})[1:]] == ["high"]
+    assert [row[0] for row in exported(root, query={**parameters, "q": "hig"})[1:]] == ["high"]
 
 
 def test_an_export_is_of_all_pages(

@@ -118,24 +118,24 @@ def test_a_list_says_what_it_lacks(root: Client, ranked: Rows) -> None:
 
 
 def test_a_segment_leaves_its_members(root: Client, ranked: Rows) -> None:
-    chosen = {"workspace": ranked.workspace.pk, "segment": ranked.segment.pk}
-    assert listed(root, **chosen) == ["high", "acme-user", "low"]
+    parameters = {"workspace": ranked.workspace.pk, "segment": ranked.segment.pk}
+    assert listed(root, **parameters) == ["high", "acme-user", "low"]
     # The segment has the users who did not do the event.
     counted(ranked)
-    assert listed(root, **chosen) == ["high", "low"]
+    assert listed(root, **parameters) == ["high", "low"]
     index_for_search(ranked.product)
-    assert listed(root, **chosen, q="hig") == ["high"]
-    assert "Segment: acme segment" in text_of(opened(root, **chosen))
+    assert listed(root, **parameters, q="hig") == ["high"]
+    assert "Segment: acme segment" in text_of(opened(root, **parameters))
 
 
 def test_segments_are_offered_of_the_chosen_workspace_and_kind(root: Client, ranked: Rows) -> None:
     Segment.objects.create(workspace=ranked.workspace, scope="user", name="x", conditions=[{}])
-    offered = f"segment={ranked.segment.pk}"
-    assert offered not in opened(root, "account").content.decode()
+    option = f"segment={ranked.segment.pk}"
+    assert option not in opened(root, "account").content.decode()
     page = opened(root).content.decode()
-    assert offered in page
+    assert option in page
     assert page.count("segment=") == Segment.objects.filter(scope="user").count() - 1
-    assert offered not in opened(root, workspace=second_workspace(ranked).pk).content.decode()
+    assert option not in opened(root, workspace=second_workspace(ranked).pk).content.decode()
 
 
 def test_no_workspace_or_segment_of_another_product_is_taken(
@@ -227,14 +227,16 @@ def test_a_filtered_list_that_takes_too_long_says_so(
     def take_too_long(*_: Any) -> Any:
         raise sql.StatementTimeout
 
-    chosen = {"segment": ranked.segment.pk, "active": "never"}
+    parameters = {"segment": ranked.segment.pk, "active": "never"}
     monkeypatch.setattr(list_rows, "PAGE_SIZE", 1)
     monkeypatch.setattr(list_rows.ListQuery, "_matching_rows", take_too_long)
     # The number of users is not known.
-    page = opened(root, **chosen)
+    page = opened(root, **parameters)
     assert "More than 1 users" in text_of(page) and page.context["next_query"]
     monkeypatch.setattr(list_rows.ListQuery, "_filtered_ids", take_too_long)
-    assert "Sorting these users takes too long. Sort by score" in text_of(opened(root, **chosen))
+    assert "Sorting these users takes too long. Sort by score" in text_of(
+        opened(root, **parameters)
+    )
 
 
 # --- Cells ----------------------------------------------------------------------------------
@@ -283,16 +285,16 @@ def test_a_row_has_the_scores_of_the_last_30_days(root: Client, customers: Rows)
 def test_names_and_ids_stand_for_a_subject(root: Client, ranked: Rows) -> None:
     User.objects.filter(external_id="high").update(traits={"name": "Ada"})
     html = opened(root).content.decode()
-    called = re.findall(r'<th scope="row" class="field-name"><a [^>]*>([^<]+)<', html)
-    assert called == ["Ada", "acme-user", "low"]
+    names = re.findall(r'<th scope="row" class="field-name"><a [^>]*>([^<]+)<', html)
+    assert names == ["Ada", "acme-user", "low"]
     assert "acme-user@Example.com" in html and ">acme-account name</a>" in html
 
 
 def test_a_person_chooses_the_columns(root: Client, customers: Rows) -> None:
-    chosen = opened(root, "account", column=["change", "trait:plan", "nonsense", "account"])
-    heads = re.findall(r'<th scope="col"[^>]*>(.*?)</th>', chosen.content.decode())
+    response = opened(root, "account", column=["change", "trait:plan", "nonsense", "account"])
+    heads = re.findall(r'<th scope="col"[^>]*>(.*?)</th>', response.content.decode())
     assert [strip_tags(head) for head in heads] == ["Name", "Change", "plan"]
-    assert ">pro</td>" in chosen.content.decode()
+    assert ">pro</td>" in response.content.decode()
     added = opened(root, "account", column="change", trait_column="plan")
     assert added.redirect_chain[-1][0].endswith("&column=change&column=trait%3Aplan")
 

@@ -86,7 +86,7 @@ def test_a_page_breaks_down_the_score(root: Client, acme_rows: Rows) -> None:
     counted(acme_rows, "another", 3)
     for address in (user_page(acme_rows), account_page(acme_rows)):
         summary = root.get(address).context["summary"]
-        assert [(one.points.name, one.points.points) for one in summary.events] == [
+        assert [(row.points.name, row.points.points) for row in summary.events] == [
             ("acme event", 100),
             ("another", 3),
         ]
@@ -114,12 +114,12 @@ def test_metrics_have_labels_that_people_read(root: Client, acme_rows: Rows) -> 
 
 
 def test_a_page_names_the_segments(root: Client, acme_rows: Rows) -> None:
-    shown = root.get(user_page(acme_rows))
+    response = root.get(user_page(acme_rows))
     # Its conditions: the event was not done, and the trait "plan" is set.
-    assert "acme segment" in [one.name for one in shown.context["summary"].segments]
+    assert "acme segment" in [row.name for row in response.context["summary"].segments]
     counted(acme_rows)
-    shown = root.get(user_page(acme_rows))
-    assert "acme segment" not in [one.name for one in shown.context["summary"].segments]
+    response = root.get(user_page(acme_rows))
+    assert "acme segment" not in [row.name for row in response.context["summary"].segments]
 
 
 def test_a_segment_whose_rule_cannot_be_used_is_passed_over(root: Client, acme_rows: Rows) -> None:
@@ -167,14 +167,14 @@ def test_a_trait_says_where_it_comes_from_and_when(root: Client, acme_rows: Rows
         "am.tier": make_stamp(NOON + timedelta(days=1), 2, Source.MARKETPLACE),
     }
     account.save(update_fields=["traits", "trait_stamps"])
-    shown = root.get(account_page(acme_rows))
-    assert [(one.name, one.source, one.at) for one in shown.context["traits"].rows] == [
+    response = root.get(account_page(acme_rows))
+    assert [(row.name, row.source, row.at) for row in response.context["traits"].rows] == [
         ("old", "", None),
         ("plan", "API", NOON),
     ]
-    (licensed,) = shown.context["license_traits"].rows
+    (licensed,) = response.context["license_traits"].rows
     assert (licensed.source, licensed.at) == ("Marketplace", NOON + timedelta(days=1))
-    assert ">Marketplace license</h2>" in shown.content.decode()
+    assert ">Marketplace license</h2>" in response.content.decode()
     assert "Marketplace license" not in root.get(user_page(acme_rows)).content.decode()
 
 
@@ -202,7 +202,7 @@ def test_an_account_page_says_what_is_worth_knowing(root: Client, acme_rows: Row
     assert "eds-insights" not in root.get(user_page(acme_rows)).content.decode()
 
 
-def happened(rows: Rows, arrival: int, **columns: Any) -> None:
+def store_event(rows: Rows, arrival: int, **columns: Any) -> None:
     Event.objects.create(
         **{
             "product": rows.product,
@@ -218,12 +218,15 @@ def happened(rows: Rows, arrival: int, **columns: Any) -> None:
 
 def test_a_user_page_shows_the_last_twenty_events(root: Client, acme_rows: Rows) -> None:
     for arrival in range(22):
-        happened(acme_rows, arrival, account=acme_rows.account if arrival % 2 else None)
-    shown = root.get(user_page(acme_rows))
-    minutes = [(done.at - NOON).seconds / 60 for done in shown.context["events"]]
+        store_event(acme_rows, arrival, account=acme_rows.account if arrival % 2 else None)
+    response = root.get(user_page(acme_rows))
+    minutes = [(event.at - NOON).seconds / 60 for event in response.context["events"]]
     assert minutes == list(range(21, 1, -1))
-    assert [done.counterpart for done in shown.context["events"][:2]] == ["acme-account name", ""]
-    html = shown.content.decode()
+    assert [event.counterpart for event in response.context["events"][:2]] == [
+        "acme-account name",
+        "",
+    ]
+    html = response.content.decode()
     account = account_page(acme_rows, workspace=acme_rows.workspace.pk)
     assert f'<a href="{account}">acme-account name</a></td>' in html
     assert "Only the latest 20 are shown." in html
@@ -236,7 +239,7 @@ def done_in_account(rows: Rows, *events: tuple[str, str, int]) -> None:
         user = user or a_user(rows.product, name, rows.workspace, rows.account)
         event_name, _ = EventName.objects.get_or_create(product=rows.product, name=event)
         at = NOON + timedelta(minutes=minute)
-        happened(
+        store_event(
             rows, number, user=user, event_name=event_name, occurred_at=at, account=rows.account
         )
         DailyCount.objects.update_or_create(
@@ -252,8 +255,8 @@ def done_in_account(rows: Rows, *events: tuple[str, str, int]) -> None:
 
 def events_of(client: Client, rows: Rows) -> list[tuple[str, int]]:
     """The account's latest events, as (user, minutes after noon)."""
-    shown = client.get(account_page(rows)).context["events"]
-    return [(done.counterpart, (done.at - NOON) // timedelta(minutes=1)) for done in shown]
+    events = client.get(account_page(rows)).context["events"]
+    return [(event.counterpart, (event.at - NOON) // timedelta(minutes=1)) for event in events]
 
 
 def test_an_account_page_shows_the_last_twenty_events_of_all_its_users(
@@ -273,8 +276,8 @@ def test_what_users_did_in_other_accounts_is_not_an_accounts_event(
     done_in_account(acme_rows, ("ann", "opened", 1))
     before = an_account(acme_rows.product, "before", acme_rows.workspace)
     ann = User.objects.get(external_id="ann")
-    happened(acme_rows, 100, user=ann, account=before)
-    happened(acme_rows, 101, user=ann, account=None)
+    store_event(acme_rows, 100, user=ann, account=before)
+    store_event(acme_rows, 101, user=ann, account=None)
     assert events_of(root, acme_rows) == [("ann", 1)]
 
 
@@ -300,12 +303,12 @@ def test_a_user_page_shows_every_account_that_the_user_was_in(
             occurred_at=NOON + timedelta(days=place),
             arrival=place,
         )
-    shown = root.get(user_page(acme_rows)).context["accounts"]
-    assert [(one.name, one.is_current) for one in shown] == [
+    accounts = root.get(user_page(acme_rows)).context["accounts"]
+    assert [(row.name, row.is_current) for row in accounts] == [
         ("acme-account name", True),
         ("before name", False),
     ]
-    assert shown[1].first_seen_at == NOON
+    assert accounts[1].first_seen_at == NOON
 
 
 def test_a_user_was_last_active_in_an_account_when_they_did_something_there(
@@ -346,9 +349,9 @@ def test_an_account_ranks_its_users_in_the_chosen_workspace(root: Client, acme_r
         active_users=1,
         total_users=1,
     )
-    shown = root.get(account_page(acme_rows, workspace=second.pk)).context["people"]
+    people = root.get(account_page(acme_rows, workspace=second.pk)).context["people"]
     page = user_page(acme_rows, workspace=second.pk)
-    assert [(row.url, row.score) for row in shown.rows] == [(page, "36.9")]
+    assert [(row.url, row.score) for row in people.rows] == [(page, "36.9")]
 
 
 def test_an_account_lists_the_users_whom_it_counts(root: Client, acme: Product) -> None:
@@ -359,14 +362,14 @@ def test_an_account_lists_the_users_whom_it_counts(root: Client, acme: Product) 
     rescore(LATER)
     account = Account.objects.get(external_id="initech")
     page = reverse("admin:engagement_account_change", args=[account.pk])
-    shown = root.get(page, {"people": "all"})
-    assert [(row.name, row.is_gone) for row in shown.context["people"].rows] == [
+    response = root.get(page, {"people": "all"})
+    assert [(row.name, row.is_gone) for row in response.context["people"].rows] == [
         ("bob", True),
         ("ann", False),
         ("dan", False),
     ]
-    assert dict(shown.context["summary"].metrics)["Total users"] == "3"
-    assert dict(shown.context["summary"].metrics)["Share of active users"] == "67%"
+    assert dict(response.context["summary"].metrics)["Total users"] == "3"
+    assert dict(response.context["summary"].metrics)["Share of active users"] == "67%"
 
 
 def test_an_account_of_an_audience_lists_its_users_of_the_audience(
@@ -377,9 +380,9 @@ def test_an_account_of_an_audience_lists_its_users_of_the_audience(
     rescore(LATER)
     account = Account.objects.get(external_id="initech")
     page = reverse("admin:engagement_account_change", args=[account.pk])
-    shown = root.get(page, {"people": "all"})
-    assert [row.name for row in shown.context["people"].rows] == ["ann"]
-    assert dict(shown.context["summary"].metrics)["Total users"] == "1"
+    response = root.get(page, {"people": "all"})
+    assert [row.name for row in response.context["people"].rows] == ["ann"]
+    assert dict(response.context["summary"].metrics)["Total users"] == "1"
 
 
 @pytest.mark.parametrize("page", [user_page, account_page])
@@ -408,6 +411,6 @@ def test_a_page_costs_the_same_queries_however_much_is_known(
     for number in range(many):
         counted(acme_rows, f"event {number}")
         Workspace.objects.create(product=acme_rows.product, name=f"Workspace {number}")
-        happened(acme_rows, number, account=acme_rows.account)
+        store_event(acme_rows, number, account=acme_rows.account)
     with django_assert_max_num_queries(budget):
         assert root.get(page(acme_rows)).status_code == 200

@@ -70,10 +70,10 @@ def test_days_of_scores_stay_days_of_utc(root: Client, acme_rows: Rows) -> None:
     before = root.get(account_page(acme_rows)).context["summary"]
     # Where it is already tomorrow.
     root.post(PREFERENCES, {"time_zone": "Pacific/Kiritimati"})
-    shown = root.get(account_page(acme_rows))
-    assert "Scores are of UTC days." in shown.content.decode()
+    response = root.get(account_page(acme_rows))
+    assert "Scores are of UTC days." in response.content.decode()
     for name in ("score", "chart", "events", "change"):
-        assert getattr(shown.context["summary"], name) == getattr(before, name), name
+        assert getattr(response.context["summary"], name) == getattr(before, name), name
 
 
 def test_lists_and_the_log_follow_the_zone(root: Client, acme_rows: Rows) -> None:
@@ -90,6 +90,6 @@ def test_lists_and_the_log_follow_the_zone(root: Client, acme_rows: Rows) -> Non
 
 
 def test_only_names_that_people_choose_are_offered() -> None:
-    offered = [name for names in offered_time_zones().values() for name in names]
-    assert "Europe/Berlin" in offered and "America/Argentina/Buenos_Aires" in offered
-    assert not [name for name in offered if name.startswith(("Etc/", "SystemV/", "US/"))]
+    zone_names = [name for names in offered_time_zones().values() for name in names]
+    assert "Europe/Berlin" in zone_names and "America/Argentina/Buenos_Aires" in zone_names
+    assert not [name for name in zone_names if name.startswith(("Etc/", "SystemV/", "US/"))]

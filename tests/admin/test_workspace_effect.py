@@ -77,10 +77,10 @@ def filled_in(workspace: Workspace, *weights: tuple[str, object], **more: Any) -
 
 
 def about(*conditions: dict[str, str]) -> dict[str, Any]:
-    sent: dict[str, Any] = {"conditions-TOTAL_FORMS": len(conditions)}
+    fields: dict[str, Any] = {"conditions-TOTAL_FORMS": len(conditions)}
     for number, condition in enumerate(conditions):
-        sent |= {f"conditions-{number}-{name}": text for name, text in condition.items()}
-    return sent
+        fields |= {f"conditions-{number}-{name}": text for name, text in condition.items()}
+    return fields
 
 
 def effect(client: Client, workspace: Workspace, data: dict[str, Any]) -> str:
@@ -114,18 +114,18 @@ def stored(workspace: Workspace) -> tuple[object, ...]:
 
 def test_a_weight_shows_who_would_move_before_it_is_saved(member: Client, ours: Workspace) -> None:
     before = stored(ours)
-    shown = rankings(effect(member, ours, filled_in(ours, ("shared", 10))))
-    assert [line.rsplit(" ", 1)[0] for line in shown["Users Now"]] == [
+    lists = rankings(effect(member, ours, filled_in(ours, ("shared", 10))))
+    assert [line.rsplit(" ", 1)[0] for line in lists["Users Now"]] == [
         "1 ann of Acme",
         "2 bob of Acme",
         "3 cyd of Acme",
     ]
-    assert [line.rsplit(" ", 1)[0] for line in shown["Users With the change"]] == [
+    assert [line.rsplit(" ", 1)[0] for line in lists["Users With the change"]] == [
         "1 bob of Acme ▲ 1",
         "2 ann of Acme ▼ 1",
         "3 cyd of Acme",
     ]
-    assert shown["Accounts With the change"][0].startswith("1 bob ltd of Acme ▲ 1 ")
+    assert lists["Accounts With the change"][0].startswith("1 bob ltd of Acme ▲ 1 ")
     assert stored(ours) == before
 
 
@@ -283,10 +283,10 @@ def listed(html: str) -> list[tuple[str, ...]]:
     for row in re.findall(r"<tr>.*?</tr>", table, re.DOTALL)[1:]:
         (name,) = re.findall(r'<th scope="row">(.*?)</th>', row, re.DOTALL)
         typed = 'type="text"' in name
-        chosen = re.findall(r'<option value="(\w*)" selected>', row)
+        selected_values = re.findall(r'<option value="(\w*)" selected>', row)
         cells = re.sub(r"<select.*?</select>", "", row.split("</th>")[1], flags=re.DOTALL)
         texts = re.sub(r"<[^>]*>", " ", cells).split()
-        rows.append(("…" if typed else re.sub(r"<[^>]*>", "", name), *texts, *chosen))
+        rows.append(("…" if typed else re.sub(r"<[^>]*>", "", name), *texts, *selected_values))
     return rows
 
 
@@ -330,11 +330,11 @@ def test_an_event_gets_a_weight_in_its_row_and_goes_back_to_the_default(
 ) -> None:
     before = stored(ours)
     scoring = {"name": "Default", "lookback_days": 7, "default_weight": 1}
-    shown = {**as_browser(member.get(page(ours)).content.decode()), **scoring}
-    assert member.post(page(ours), shown).status_code == 302
+    lists = {**as_browser(member.get(page(ours)).content.decode()), **scoring}
+    assert member.post(page(ours), lists).status_code == 302
     assert stored(ours) == before
-    changed = {**shown, "weights-0-weight": "", "weights-1-weight": "8"}
-    assert shown["weights-1-event"] == "shared"
+    changed = {**lists, "weights-0-weight": "", "weights-1-weight": "8"}
+    assert lists["weights-1-event"] == "shared"
     assert "bob of Acme" in rankings(effect(member, ours, changed))["Users With the change"][0]
     assert member.post(page(ours), changed).status_code == 302
     weights = dict(ours.weights.values_list("event_name__name", "weight"))
@@ -380,7 +380,7 @@ def test_of_many_users_counts_are_estimates(
 def test_counting_that_takes_too_long_is_said(
     member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(*given: object) -> None:
+    def slow(*arguments: object) -> None:
         sql.execute("SELECT pg_sleep(2)")
 
     monkeypatch.setattr(recent_events, "RECENT_EVENTS_TIMEOUT_SECONDS", 0.01)

@@ -20,7 +20,7 @@ from tests.ingestion.examples import Response
 pytestmark = pytest.mark.django_db
 
 
-def told(answer: Response, status: int) -> str:
+def page_text(answer: Response, status: int) -> str:
     """The text of the page in one line. The page is one of ours, with security headers."""
     assert answer.status_code == status
     assert "script-src 'self'" in answer["Content-Security-Policy"]
@@ -33,7 +33,7 @@ def told(answer: Response, status: int) -> str:
 
 @pytest.mark.parametrize("address", ["/nothing", "/admin-nothing/", "/accounts/login/"])
 def test_an_unknown_url(address: str, client: Client) -> None:
-    text = told(client.get(address), 404)
+    text = page_text(client.get(address), 404)
     assert "Page not found" in text
     assert "you are not a member of its product" in text
 
@@ -41,26 +41,26 @@ def test_an_unknown_url(address: str, client: Client) -> None:
 def test_a_button_that_ones_role_does_not_allow(member: Client, acme_rows: Rows) -> None:
     ProductMember.objects.update(role=ProductMember.Role.VIEWER)
     address = reverse("admin:ingestion_ingestionkey_reveal", args=[acme_rows.key.pk])
-    text = told(member.post(address), 403)
+    text = page_text(member.post(address), 403)
     assert "You don't have permission" in text
     assert "Ask a manager of the product to do it" in text
 
 
 def test_a_form_that_cannot_be_told_from_a_forgery() -> None:
     answer = Client(enforce_csrf_checks=True).post(reverse("admin:login"), {"username": "maya"})
-    text = told(answer, 403)
+    text = page_text(answer, 403)
     assert "Nothing was changed" in text
     assert "Go back, reload the page, and submit the form again" in text
 
 
 def test_an_internal_error(member: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = told(answer_to(RuntimeError("broken on maya's page"), member, monkeypatch), 500)
+    text = page_text(answer_to(RuntimeError("broken on maya's page"), member, monkeypatch), 500)
     assert "it has been logged" in text
     assert "broken on" not in text
 
 
 def test_a_refusal_shows_its_own_reason(member: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = told(answer_to(PermissionDenied("Only on Sundays."), member, monkeypatch), 403)
+    text = page_text(answer_to(PermissionDenied("Only on Sundays."), member, monkeypatch), 403)
     assert "Only on Sundays." in text
 
 
@@ -83,7 +83,7 @@ def test_a_form_that_is_too_large(form: dict[str, str], caplog: pytest.LogCaptur
     browser = Client(enforce_csrf_checks=True)
     browser.get(reverse("admin:login"))
     answer = browser.post(reverse("admin:login"), body, content_type=kind)
-    text = told(answer, 413)
+    text = page_text(answer, 413)
     assert "Nothing was changed" in text and "Submit less at once" in text
     assert caplog.records == []
 

@@ -151,7 +151,7 @@ class Browser:
 
     def labels(self) -> list[str]:
         """The texts of buttons and of links that look like buttons."""
-        return [one.text for one in self.all("button, .object-tools a, .eds-row-action")]
+        return [element.text for element in self.all("button, .object-tools a, .eds-row-action")]
 
     def wait_for(self, selector: str) -> WebElement:
         elements = WebDriverWait(self.driver, PATIENCE).until(lambda _: self.all(selector))
@@ -168,7 +168,7 @@ class Browser:
         waiting.until(lambda _: condition())
 
     def texts(self, selector: str) -> list[str]:
-        return [one.text for one in self.all(selector)]
+        return [element.text for element in self.all(selector)]
 
     def run(self, script: str) -> Any:
         """Run an asynchronous script. Return "done" or its error."""

@@ -31,8 +31,8 @@ def test_a_newcomer_sends_a_first_event_and_finds_it(browser: Browser) -> None:
     # The key's page shows it once, and code examples that contain it.
     key = IngestionKey.objects.get()
     assert key.secret in browser.find(".messagelist").text
-    snippets = [one.get_attribute("textContent") or "" for one in browser.all("pre code")]
-    assert all(key.secret in one for one in snippets)
+    snippets = [element.get_attribute("textContent") or "" for element in browser.all("pre code")]
+    assert all(key.secret in element for element in snippets)
     browser.press(".messagelist .eds-copy")
     browser.wait_for_text("ed")
     # Run the JavaScript example as it is.

@@ -26,17 +26,21 @@ def test_no_page_violates_the_policy_or_is_too_wide_for_a_phone(
     # The trail then has all of its filters, which are the most in one row.
     entries.record(entries.COMMAND_LINE, entries.Action.ADDED, "product", name="Acme")
     as_root.resize(NARROW)
-    found = []
+    problems = []
     for address in addresses(rows):
         if address.name in NO_PAGES or address.whom is For.ANYBODY:
             continue
         as_root.open(address.url)
         refused = ("status of 405", "status of 403", "status of 404")
-        complaints = [one for one in as_root.complaints() if not any(r in one for r in refused)]
-        found += [(address.name, complaint) for complaint in complaints]
+        complaints = [
+            complaint
+            for complaint in as_root.complaints()
+            if not any(r in complaint for r in refused)
+        ]
+        problems += [(address.name, complaint) for complaint in complaints]
         if as_root.is_too_wide():
-            found.append((address.name, "too wide"))
-    assert found == []
+            problems.append((address.name, "too wide"))
+    assert problems == []
 
 
 def test_the_theme_button_needs_no_exception(as_root: Browser) -> None:

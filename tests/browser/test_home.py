@@ -31,7 +31,7 @@ def test_from_nothing_set_up_to_a_first_number(browser: Browser) -> None:
     key = IngestionKey.objects.get()
     assert key.secret not in browser.driver.page_source
     browser.press_labelled("Show with the key")
-    lines = [one.get_attribute("textContent") or "" for one in browser.all("pre code")]
+    lines = [element.get_attribute("textContent") or "" for element in browser.all("pre code")]
     assert key.secret in lines[0]
     # Run the JavaScript example as it is.
     assert browser.run(lines[2]) == "done"
@@ -52,7 +52,7 @@ def test_from_nothing_set_up_to_a_first_number(browser: Browser) -> None:
 def numbers(browser: Browser) -> dict[str, str]:
     """The statistics of the first card, without details."""
     labels = browser.texts(".eds-card:first-child .eds-statistics dt")
-    values = [one.split("\n")[0] for one in browser.texts(".eds-card:first-child dd")]
+    values = [text.split("\n")[0] for text in browser.texts(".eds-card:first-child dd")]
     return dict(zip(labels, values, strict=True))
 
 

@@ -38,5 +38,5 @@ def test_a_manager_invites_and_the_person_joins(as_member: LogIn, acme: Product)
     assert (member.product, member.role) == (acme, ProductMember.Role.VIEWER)
     browser.open(link.removeprefix(browser.address))
     assert "This link no longer works" in browser.text
-    refused = [one for one in browser.complaints() if "status of 404" not in one]
+    refused = [complaint for complaint in browser.complaints() if "status of 404" not in complaint]
     assert refused == []

@@ -23,7 +23,12 @@ def ours(acme: Product) -> Workspace:
     for name, event, times in (("ann", "opened", 9), ("bob", "shared", 4)):
         messages.append(Identify(name, now - timedelta(days=9), {}, f"{name} ltd"))
         messages += [Track(name, event, now - timedelta(minutes=number)) for number in range(times)]
-    record([ReceivedMessage(acme.pk, 2_000_000 + n, now, one) for n, one in enumerate(messages)])
+    record(
+        [
+            ReceivedMessage(acme.pk, 2_000_000 + n, now, message)
+            for n, message in enumerate(messages)
+        ]
+    )
     rescore(now)
     return acme.workspaces.get()
 

@@ -40,8 +40,8 @@ def events(count: int, user: str = "ada", **more: Any) -> bytes:
 def import_bytes(product: Product, content: bytes) -> list[Problem]:
     """Import the content as a file of its own; the lines that could not be used."""
     digest = hashlib.sha256(content).digest()
-    begun = importing.start_or_resume(product.pk, digest, "some file", NOON, again=False)
-    return go_on(begun, content)
+    start = importing.start_or_resume(product.pk, digest, "some file", NOON, again=False)
+    return go_on(start, content)
 
 
 def opened(content: bytes) -> Any:

@@ -86,10 +86,10 @@ def test_lines_are_recorded_as_the_messages_that_they_are(acme: Product, globex:
         track("ada", hours=hours, group="hooli"),
     )
     imported_state, expected = state(acme), state(globex)
-    for one in (imported_state, expected):
-        one["events"] = [event[1:] for event in one["events"]]
-        one["memberships"] = set(one["memberships"])
-        for rows in (one["users"], one["accounts"]):
+    for each_state in (imported_state, expected):
+        each_state["events"] = [event[1:] for event in each_state["events"]]
+        each_state["memberships"] = set(each_state["memberships"])
+        for rows in (each_state["users"], each_state["accounts"]):
             for name, (traits, stamps, *rest) in rows.items():
                 rows[name] = (traits, {key: at for key, (at, _) in stamps.items()}, *rest)
     assert imported_state == expected
@@ -211,7 +211,7 @@ def test_a_line_that_cannot_be_recorded_is_found_and_costs_no_other(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(received: Sequence[ReceivedMessage]) -> RecordResult:
-        if any(getattr(one.message, "event", "") == "cursed" for one in received):
+        if any(getattr(message.message, "event", "") == "cursed" for message in received):
             raise DataError("it is\ncursed")
         return record(received)
 
@@ -266,10 +266,10 @@ def test_of_two_imports_of_a_file_at_once_one_stops(acme: Product, small_batches
 
 
 def test_an_import_stops_when_its_product_is_deleted(acme: Product, small_batches: None) -> None:
-    begun = importing.start_or_resume(acme.pk, b"digest", "file", NOON, again=False)
+    start = importing.start_or_resume(acme.pk, b"digest", "file", NOON, again=False)
     deletion.request_deletion(acme.pk, NOON)
     with pytest.raises(importing.ImportStopped, match="The product was deleted"):
-        go_on(begun, events(5))
+        go_on(start, events(5))
     assert not Event.objects.exists()
 
 

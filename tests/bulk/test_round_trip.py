@@ -77,10 +77,10 @@ def comparable(product: Product) -> dict[str, Any]:
     return there
 
 
-def assert_same(one: Product, other: Product) -> None:
-    assert comparable(one) == comparable(other)
+def assert_same(product: Product, other: Product) -> None:
+    assert comparable(product) == comparable(other)
     rescore(NOON)
-    assert scores(one) == scores(other)
+    assert scores(product) == scores(other)
 
 
 @pytest.fixture
@@ -153,8 +153,8 @@ def test_what_came_late_does_as_little_to_the_copy(acme_with_everything: Product
     for product in (copy, acme_with_everything):
         record(
             [
-                ReceivedMessage(product.pk, 10**12 + place, NOON, one)
-                for place, one in enumerate(late)
+                ReceivedMessage(product.pk, 10**12 + place, NOON, message)
+                for place, message in enumerate(late)
             ]
         )
     assert_same(copy, acme_with_everything)
@@ -214,7 +214,7 @@ messages = st.one_of(
     st.builds(Track, users, st.sampled_from(["opened", "saved"]), times, st.none() | accounts),
     st.builds(Alias, st.sampled_from(["ann", "bob", "cem"]), users, times),
 )
-said = st.tuples(messages, st.sampled_from(Source))
+sourced_messages = st.tuples(messages, st.sampled_from(Source))
 
 
 @pytest.fixture
@@ -223,32 +223,36 @@ def nothing_else(db: None) -> Iterator[None]:
     Product.objects.all().delete()
 
 
-@given(st.lists(said, max_size=12), st.lists(said, max_size=4), st.integers(-31, 0))
+@given(
+    st.lists(sourced_messages, max_size=12),
+    st.lists(sourced_messages, max_size=4),
+    st.integers(-31, 0),
+)
 @examples(5)
 def test_any_messages_come_out_the_same(
     nothing_else: None,
-    told: list[tuple[Message, Source]],
+    history: list[tuple[Message, Source]],
     later: list[tuple[Message, Source]],
     kept_from: int,
 ) -> None:
     product = Product.create_with_workspace("original")
-    tell_as(product, told, 0)
+    tell_as(product, history, 0)
     # Retention drops the events of whole days.
     dropped_before = NOON.replace(hour=0) + timedelta(days=kept_from / 2 // 1)
     Event.objects.filter(product=product, occurred_at__lt=dropped_before).delete()
     copy = copied(product)
     assert comparable(copy) == comparable(product)
     # And whatever is said later does the same to both.
-    for one in (product, copy):
-        tell_as(one, later, 10**12)
+    for each_product in (product, copy):
+        tell_as(each_product, later, 10**12)
     assert comparable(copy) == comparable(product)
 
 
-def tell_as(product: Product, told: list[tuple[Message, Source]], first: int) -> None:
+def tell_as(product: Product, history: list[tuple[Message, Source]], first: int) -> None:
     record(
         [
             ReceivedMessage(product.pk, first + place, NOON, message, source)
-            for place, (message, source) in enumerate(told)
+            for place, (message, source) in enumerate(history)
         ]
     )
 
@@ -324,8 +328,8 @@ def test_the_commands_round_trip(
     assert (entry.person, entry.product_id) == ("command line", acme_with_everything.pk)
     assert key.secret not in "".join(map(str, exported(acme_with_everything)))
     assert stat.S_IMODE((folder.path / name).stat().st_mode) == 0o600
-    said = folder.run("import_messages", name, "--product", "Globex")
-    assert "recorded." in said
+    output = folder.run("import_messages", name, "--product", "Globex")
+    assert "recorded." in output
     assert comparable(globex) == comparable(acme_with_everything)
     assert folder.names() == {name}
 
@@ -340,9 +344,9 @@ def test_standard_output_takes_it_too(
     acme_with_everything: Product, folder: Folder, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     folder.run("export_product", "Acme", "--output", "-")
-    written = capfdbinary.readouterr().out
+    output = capfdbinary.readouterr().out
     # Lines of one kind come in any order.
-    written_lines = [json.loads(line) for line in written.splitlines()]
+    written_lines = [json.loads(line) for line in output.splitlines()]
     assert sorted(written_lines, key=json.dumps) == sorted(
         exported(acme_with_everything), key=json.dumps
     )
@@ -381,12 +385,12 @@ def test_exporting_reads_some_rows_at_a_time(
     read: list[int] = []
     original = sql.stream
 
-    def noted(*arguments: Any) -> Iterator[tuple[Any, ...]]:
+    def fetch_and_count(*arguments: Any) -> Iterator[tuple[Any, ...]]:
         for row in original(*arguments, at_once=10):
             read.append(1)
             yield row
 
-    monkeypatch.setattr(sql, "stream", noted)
+    monkeypatch.setattr(sql, "stream", fetch_and_count)
     export = exporting.export_lines(acme.pk)
     for _ in range(3):
         next(export)
@@ -395,10 +399,10 @@ def test_exporting_reads_some_rows_at_a_time(
 
 
 def test_the_reader_of_an_export_may_be_slow(acme_with_everything: Product) -> None:
-    whole = list(exporting.export_lines(acme_with_everything.pk))
+    lines = list(exporting.export_lines(acme_with_everything.pk))
     sql.execute("SET idle_in_transaction_session_timeout = '100ms'")
     export = exporting.export_lines(acme_with_everything.pk)
     first = next(export)
     time.sleep(0.5)
-    assert sorted([first, *export]) == sorted(whole)
+    assert sorted([first, *export]) == sorted(lines)
     sql.execute("RESET idle_in_transaction_session_timeout")

@@ -26,9 +26,9 @@ HERE = Path(__file__).parent
 HOW = "run tests/clients/run once, which installs it"
 
 
-def need(found: object, what: str) -> None:
+def need(program: object, what: str) -> None:
     """Without the tool, fail if it is required, or else skip."""
-    if not found:
+    if not program:
         end = pytest.fail if os.environ.get("CLIENTS") == "required" else pytest.skip
         end(f"{what} is not installed; {HOW}")
 

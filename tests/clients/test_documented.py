@@ -109,7 +109,7 @@ def test_a_snippet_does_what_it_says(
         until(lambda: initech in service.accounts(prefix), "the account")
     assert service.users(prefix)[ada]["name"] == "Ada"
     assert service.accounts(prefix)[initech]["name"] == "Initech"
-    assert [one[:3] for one in service.events(prefix)] == [(ada, "Report exported", initech)]
+    assert [event[:3] for event in service.events(prefix)] == [(ada, "Report exported", initech)]
 
 
 def test_every_way_to_send_has_a_snippet() -> None:

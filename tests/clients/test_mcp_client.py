@@ -48,14 +48,14 @@ async def use(service: Service, user: str) -> dict[str, Any]:
         [row] = _content(matches)["data"]
         explained = await client.call_tool("explain_user", {"user_id": row["id"]})
         health = await client.call_tool("get_health", {})
-        wrong = await client.call_tool("explain_user", {"user_id": 0})
+        error = await client.call_tool("explain_user", {"user_id": 0})
         return {
             "server": client.server_info and client.server_info.name,
             "tools": {tool.name for tool in listed.tools},
             "name": row["name"],
             "events": {event["name"] for event in _content(explained)["data"]["events"]},
             "recorded": _content(health)["ingestion"]["recorded"],
-            "error": wrong.is_error and getattr(wrong.content[0], "text", None),
+            "error": error.is_error and getattr(error.content[0], "text", None),
         }
 
 

@@ -73,7 +73,7 @@ class Sent(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def sent(service: Service) -> dict[str, Sent]:
+def sent_by_sdk(service: Service) -> dict[str, Sent]:
     """What all SDKs have sent at the same time."""
     dropped = service.dropped()
     prefixes = {sdk: f"{uuid4().hex[:8]}-" for sdk in PROGRAMS}
@@ -82,7 +82,7 @@ def sent(service: Service) -> dict[str, Sent]:
         for sdk, prefix in prefixes.items():
             calls = an_app(prefix) if sdk == REACT_NATIVE else a_bit_of_everything(prefix)
             at_work.append(stack.enter_context(sending(sdk, service.address, service.key, calls)))
-        failures = [one.failure() for one in at_work]
+        failures = [program.failure() for program in at_work]
     service.until_drained()
     since = service.dropped() - dropped
     assert since.pop("anonymous") >= len(PROGRAMS)
@@ -92,9 +92,11 @@ def sent(service: Service) -> dict[str, Sent]:
 
 
 @pytest.mark.parametrize("sdk", SERVER_SDKS)
-def test_what_is_sent_is_what_arrives(sdk: str, sent: dict[str, Sent], service: Service) -> None:
+def test_what_is_sent_is_what_arrives(
+    sdk: str, sent_by_sdk: dict[str, Sent], service: Service
+) -> None:
     now = datetime.now(UTC)
-    prefix, failure = sent[sdk]
+    prefix, failure = sent_by_sdk[sdk]
     assert failure == ""
     assert service.accounts(prefix) == {
         f"{prefix}initech": {"name": "Initech", "domain": "initech.example.com"},
@@ -103,11 +105,11 @@ def test_what_is_sent_is_what_arrives(sdk: str, sent: dict[str, Sent], service: 
     first, *others = service.events(prefix)
     assert first[:3] == (f"{prefix}ada", "Report exported", f"{prefix}globex")
     assert LONG_AGO <= first.at < LONG_AGO + ON_THE_WAY
-    assert [one[:3] for one in others] == [
+    assert [event[:3] for event in others] == [
         (f"{prefix}ada", event, f"{prefix}initech")
         for event in ("Größe geändert 📏", "Viewed Pricing Page", "Viewed Home Screen")
     ]
-    assert all(now - LONGEST_RUN < one.at < now for one in others)
+    assert all(now - LONGEST_RUN < event.at < now for event in others)
 
     recent = {"Größe geändert 📏": 1, "Viewed Pricing Page": 1, "Viewed Home Screen": 1}
     user = service.read_counted("user", f"{prefix}ada", recent)
@@ -116,8 +118,8 @@ def test_what_is_sent_is_what_arrives(sdk: str, sent: dict[str, Sent], service: 
     service.read_counted("account", f"{prefix}initech", recent)
 
 
-def test_what_an_app_sends_is_what_arrives(sent: dict[str, Sent], service: Service) -> None:
-    prefix, failure = sent[REACT_NATIVE]
+def test_what_an_app_sends_is_what_arrives(sent_by_sdk: dict[str, Sent], service: Service) -> None:
+    prefix, failure = sent_by_sdk[REACT_NATIVE]
     assert failure == ""
     once = {"Report exported": 1, "Viewed Home Screen": 1}
     user = service.read_counted("user", f"{prefix}ada", once)
@@ -162,8 +164,8 @@ def test_an_outage_and_lost_answers_lose_and_double_nothing(service: Service, pr
                 for sdk, proxy in proxies.items()
             ]
             until(lambda: all(tried_again(proxy) for proxy in proxies.values()), "all to retry")
-        for one in at_work:
-            one.wait()
+        for program in at_work:
+            program.wait()
     assert_each_arrived_once(service, prefix, 50)
     for proxy in proxies.values():
         assert set(proxy.statuses()) == {503, 200}
@@ -186,6 +188,6 @@ def test_a_web_server_that_is_killed_again_and_again_loses_and_doubles_nothing(
         for arrived in (40, 140):
             service.until_arrived(prefix, arrived)
             service.kill_the_web_role()
-        for one in at_work:
-            one.wait()
+        for program in at_work:
+            program.wait()
     assert_each_arrived_once(service, prefix, 80)

@@ -26,7 +26,7 @@ class Step(NamedTuple):
     """A command in the document and the output that it shows."""
 
     line: str
-    shown: str
+    example: str
 
 
 TEXT = DOCUMENT.read_text()
@@ -53,12 +53,12 @@ def scored(up: Up) -> bool:
 
 def run(up: Up, line: str) -> str:
     """The output of the command, with the document's port."""
-    for written, own in (
+    for file_text, own in (
         ("127.0.0.1:8000", f"127.0.0.1:{up.port}"),
         ("edk_…", up.credentials["ingestion_key"]),
         ("eds_…", up.credentials["api_token"]),
     ):
-        line = line.replace(written, own)
+        line = line.replace(file_text, own)
     process = subprocess.run(["bash", "-euc", line], capture_output=True, text=True, timeout=120)
     assert process.returncode == 0, process.stderr
     return process.stdout.replace(f"127.0.0.1:{up.port}", "127.0.0.1:8000")
@@ -82,26 +82,26 @@ def split_json(text: str) -> tuple[Any, str]:
     return value, text[end:].strip()
 
 
-def fits(shown: Any, output: Any) -> bool:
+def fits(example: Any, output: Any) -> bool:
     """Whether the output equals what is shown, except for times and omissions."""
-    if isinstance(shown, dict) and isinstance(output, dict):
-        names = shown.keys() - {LEFT_OUT}
-        complete = names <= output.keys() if LEFT_OUT in shown else names == output.keys()
-        return complete and all(fits(shown[name], output[name]) for name in names)
-    if isinstance(shown, list) and isinstance(output, list):
-        items = [item for item in shown if item != LEFT_OUT]
+    if isinstance(example, dict) and isinstance(output, dict):
+        names = example.keys() - {LEFT_OUT}
+        complete = names <= output.keys() if LEFT_OUT in example else names == output.keys()
+        return complete and all(fits(example[name], output[name]) for name in names)
+    if isinstance(example, list) and isinstance(output, list):
+        items = [item for item in example if item != LEFT_OUT]
         enough = len(items) <= len(output)
-        complete = enough if LEFT_OUT in shown else len(shown) == len(output)
+        complete = enough if LEFT_OUT in example else len(example) == len(output)
         return complete and all(map(fits, items, output))
-    if isinstance(shown, str) and isinstance(output, str):
-        return fits_text(shown, output)
-    return type(shown) is type(output) and bool(shown == output)
+    if isinstance(example, str) and isinstance(output, str):
+        return fits_text(example, output)
+    return type(example) is type(output) and bool(example == output)
 
 
-def fits_text(shown: str, output: str) -> bool:
-    if CHANGING.fullmatch(shown):
+def fits_text(example: str, output: str) -> bool:
+    if CHANGING.fullmatch(example):
         return CHANGING.fullmatch(output) is not None
-    pattern = re.sub(r"([\[*?])", r"[\1]", shown).replace(LEFT_OUT, "*")
+    pattern = re.sub(r"([\[*?])", r"[\1]", example).replace(LEFT_OUT, "*")
     return fnmatchcase(output, pattern)
 
 
@@ -112,9 +112,9 @@ def test_a_command_prints_what_the_document_shows(up: Up) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     for step, text in zip(STEPS, outputs(up), strict=True):
-        (shown, shown_rest), (output, rest) = map(split_json, (step.shown, text))
-        assert fits(shown, output), f"{step.line}\n{text}"
-        assert fits_text(shown_rest, rest), f"{step.line}\n{text}"
+        (example, example_rest), (output, rest) = map(split_json, (step.example, text))
+        assert fits(example, output), f"{step.line}\n{text}"
+        assert fits_text(example_rest, rest), f"{step.line}\n{text}"
 
 
 def test_every_snippet_is_tested() -> None:
@@ -142,7 +142,7 @@ def test_every_endpoint_is_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "output", "expected"),
+    ("example", "output", "expected"),
     [
         ({"a": 1}, {"a": 1}, True),
         ({"a": 1}, {"a": 2}, False),
@@ -159,5 +159,7 @@ def test_every_endpoint_is_documented() -> None:
         (1, True, False),
     ],
 )
-def test_only_times_and_omissions_may_differ(shown: object, output: object, expected: bool) -> None:
-    assert fits(shown, output) is expected
+def test_only_times_and_omissions_may_differ(
+    example: object, output: object, expected: bool
+) -> None:
+    assert fits(example, output) is expected

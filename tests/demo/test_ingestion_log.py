@@ -17,9 +17,9 @@ def test_the_newest_messages_are_of_all_kinds_and_outcomes() -> None:
     output_of("generate_data", *options.split())
     product, now = Product.objects.get(), timezone.now()
     fill_last_24h(product.pk, now, seed=1)
-    shown = newest.newest_messages(product, now).entries
-    assert {hit.message.kind for hit in shown} >= {"track", "identify", "/v2/track"}
-    states = {hit.state for hit in shown}
+    entries = newest.newest_messages(product, now).entries
+    assert {hit.message.kind for hit in entries} >= {"track", "identify", "/v2/track"}
+    states = {hit.state for hit in entries}
     assert states >= {MessageState.RECORDED, MessageState.DOUBTFUL_TIME, MessageState.REFUSED}
     groups = newest.newest_messages(product, now, kind="group").entries
     assert len(groups) == 3 and "Sent these traits: " in groups[0].explanation

@@ -219,8 +219,8 @@ def same(trait: Any, text: str) -> bool:
     if isinstance(trait, bool):
         return text == str(trait).lower()
     if isinstance(trait, int | float):
-        written = re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", text, re.ASCII)
-        return written is not None and Decimal(text) == Decimal(repr(trait))
+        number = re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", text, re.ASCII)
+        return number is not None and Decimal(text) == Decimal(repr(trait))
     return False
 
 

@@ -60,7 +60,7 @@ def count_of(product: Product) -> dict[str, int]:
 
 
 @each(
-    ("said", "current"),
+    ("messages", "current"),
     [
         (["a b"], "b"),
         (["a b", "b c"], "c"),
@@ -73,8 +73,10 @@ def count_of(product: Product) -> dict[str, int]:
         (["a b", "b a", "a c"], "c"),
     ],
 )
-def test_the_id_that_no_alias_replaces_stands_for_the_user(said: list[str], current: str) -> None:
-    pairs = [text.split() for text in said]
+def test_the_id_that_no_alias_replaces_stands_for_the_user(
+    messages: list[str], current: str
+) -> None:
+    pairs = [text.split() for text in messages]
     stored = [
         StoredAlias(previous, new, (at(hours), hours))
         for hours, (previous, new) in enumerate(pairs)
@@ -242,8 +244,8 @@ def test_a_crash_in_a_step_loses_and_repeats_nothing(
     def crash(counts: daily_counts.CountsByKey) -> None:
         raise Crash
 
-    with monkeypatch.context() as broken, pytest.raises(Crash):
-        broken.setattr(daily_counts, "add", crash)
+    with monkeypatch.context() as patch, pytest.raises(Crash):
+        patch.setattr(daily_counts, "add", crash)
         moving.process_requests()
     assert state(acme) == before
     assert set(count_of_events(after_all(acme))) == {"new"}
@@ -345,9 +347,9 @@ def test_an_account_is_forgotten_with_events_that_were_to_move(acme: Product) ->
     moving._step()
     assert forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, "hooli"), NOON)
     assert erase_forgotten()
-    left = after_all(acme)
+    rest = after_all(acme)
     # The new user was in the account from -3.5 on.
-    assert [event[2:] for event in left["events"]] == [
+    assert [event[2:] for event in rest["events"]] == [
         (f"event {hour % 3}", at(hour), "initech") for hour in range(-8, -3)
     ]
     assert sum(count_of(acme).values()) == 5

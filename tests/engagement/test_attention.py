@@ -46,8 +46,8 @@ def test_the_accounts_that_cost_most_come_first(scores: ScoreSet) -> None:
     stopped(scores, "many points", total_users=5, raw_last_period=9)
     order = ["most seats", "many seats", "many users", "many points", "few points", "seats as text"]
     for first in range(len(order)):
-        shown = named(attention(scores))
-        assert shown == {"activity_stopped": order[first : first + ACCOUNTS_PER_KIND]}
+        names = named(attention(scores))
+        assert names == {"activity_stopped": order[first : first + ACCOUNTS_PER_KIND]}
         AccountEngagement.objects.filter(account__external_id=order[first]).delete()
 
 
@@ -59,15 +59,15 @@ def test_an_account_is_named_once_and_counted_for_each_insight(scores: ScoreSet)
     account(scores, "growing", raw=90, raw_last_period=10, first_seen_at=ago(90))
     account(scores, "young", raw=90, first_seen_at=ago(3))
     for _ in ("live", "cached"):
-        shown = attention(scores)
-        assert list(shown.counts.items()) == [
+        accounts = attention(scores)
+        assert list(accounts.counts.items()) == [
             ("renewal_at_risk", 1),
             ("activity_stopped", 2),
             ("new_account", 1),
             ("trend_up", 1),
         ]
-        assert named(shown) == {"renewal_at_risk": ["leaving"], "activity_stopped": ["asleep"]}
-        (alert,) = shown.alerts["renewal_at_risk"]
+        assert named(accounts) == {"renewal_at_risk": ["leaving"], "activity_stopped": ["asleep"]}
+        (alert,) = accounts.alerts["renewal_at_risk"]
         assert alert.insight.text == (
             "The license is up for renewal in 30 days (24 Oct 2026), and the score fell by 90.0 to "
             "0.0."

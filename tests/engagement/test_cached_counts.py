@@ -357,7 +357,7 @@ def test_the_movers_of_a_small_set_cost_three_queries(
 ) -> None:
     account(scores, "initech", raw=10)
     account(scores, "globex", raw=0, raw_last_period=10)
-    shown = ScoreSet.objects.select_related("cached_counts").get(pk=scores.pk)
+    score_set = ScoreSet.objects.select_related("cached_counts").get(pk=scores.pk)
     with django_assert_num_queries(3):
-        movers = counts.top_movers(shown)
+        movers = counts.top_movers(score_set)
         assert [mover.account.external_id for mover in movers.rising] == ["initech"]

@@ -26,9 +26,9 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
     turns: Turns = []
     take_turn = rescore._take_turn
 
-    def note(product_id: int, *given: object) -> Any:
-        turns.append((Product.objects.get(pk=product_id).name, given[1]))  # type: ignore[arg-type]
-        return take_turn(product_id, *given)  # type: ignore[arg-type]
+    def note(product_id: int, *arguments: object) -> Any:
+        turns.append((Product.objects.get(pk=product_id).name, arguments[1]))  # type: ignore[arg-type]
+        return take_turn(product_id, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(rescore, "_take_turn", note)
     return turns
@@ -142,9 +142,9 @@ def test_sets_are_built_in_turns(
     product_ids: list[int] = []
     step = sets._step
 
-    def note(pk: int, *given: object) -> bool:
+    def note(pk: int, *arguments: object) -> bool:
         product_ids.append(ScoreSet.objects.get(pk=pk).product_id)
-        return step(pk, *given)  # type: ignore[arg-type]
+        return step(pk, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
     monkeypatch.setattr(sets, "_step", note)

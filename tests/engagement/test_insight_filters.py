@@ -89,7 +89,7 @@ FORMATS = [
     "%Y-%m-%dT12:00:00+15:59", "%Y-%m-%dT12:00:00+16", "%Y-%m-%dT12:00:00.5+02:30:15", "%G-W%V-%u",
     "%d %b %Y", "%d.%m.%Y", "0%Y-%m-%d", "%Y-%m-%dT12:00:00Z" + " " * 44, "%Y-%m-%d" + " " * 55,
 ]  # fmt: skip
-written = st.builds(
+license_dates = st.builds(
     lambda days, form: (MIDNIGHT + timedelta(days=days)).strftime(form),
     near_days,
     st.sampled_from(FORMATS),
@@ -108,7 +108,7 @@ no_times = st.sampled_from([
     "99999999999999", "1" * 700, 0, -1, -1790208000, 1e300, 5e-324, 253402300800, 2534023008000000,
     {"day": "2026-09-24"}, ["2026-09-24"], [], {},
 ])  # fmt: skip
-days = st.one_of(written, unix_times, no_times)
+days = st.one_of(license_dates, unix_times, no_times)
 license_types = st.sampled_from([
     "COMMERCIAL", "EVALUATION", "Evaluation", "evaluat\u0131on", "EVALUAT\u0130ON", "evaluation ",
     5, None, True, ["EVALUATION"],

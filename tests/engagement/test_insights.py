@@ -50,8 +50,8 @@ def event(name: str, before: int, now: int, weight: int = 1) -> EventPoints:
     return EventPoints(name, weight, now, now * weight, before, before * weight)
 
 
-def only(found: list[Insight]) -> Insight:
-    [insight] = found
+def only(insights: list[Insight]) -> Insight:
+    [insight] = insights
     return insight
 
 
@@ -153,18 +153,18 @@ def test_nobody_looks_for_the_top_user_of_an_account_that_depends_on_none(
     [row] = AccountEngagement.objects.select_related("account")
     assert rows.workspace.scores is not None
     metrics = compute_account_metrics(row, rows.workspace.scores, AllTimeTotals(0, 0), {})
-    looked: list[int] = []
+    looked_up: list[int] = []
 
     def note(score_set: ScoreSet, account_id: int, limit: int) -> list[history.UserPoints]:
-        looked.append(account_id)
+        looked_up.append(account_id)
         return []
 
     monkeypatch.setattr(history, "points_by_user", note)
     account_insights(rows.workspace.scores, row, metrics, [])
-    assert looked == []
+    assert looked_up == []
     row.top_user_points, row.total_users = row.raw, 2
     account_insights(rows.workspace.scores, row, metrics, [])
-    assert looked == [row.account_id]
+    assert looked_up == [row.account_id]
 
 
 def test_breadth_narrows() -> None:
@@ -262,9 +262,11 @@ def test_an_evaluation_without_an_end_date_ends_with_its_maintenance() -> None:
 )
 def test_a_renewal_is_at_risk_when_the_score_falls(ends: str, when: str) -> None:
     traits = {"am.licenseType": "COMMERCIAL", "am.maintenanceEndDate": ends}
-    found = {insight.kind: insight for insight in apply_rules(facts(traits=traits, scores=FALLING))}
-    assert set(found) == {"renewal_at_risk", "trend_down"}
-    assert found["renewal_at_risk"].text == (
+    by_kind = {
+        insight.kind: insight for insight in apply_rules(facts(traits=traits, scores=FALLING))
+    }
+    assert set(by_kind) == {"renewal_at_risk", "trend_down"}
+    assert by_kind["renewal_at_risk"].text == (
         f"The license is up for renewal {when}, and the score fell by 22.5 to 40.0."
     )
 
@@ -292,10 +294,10 @@ def test_a_renewal_is_at_risk_after_activity_stopped(ends: str, kinds: set[str])
         last_active_at=datetime(2026, 8, 15, 8, tzinfo=UTC),
         traits={"am.maintenanceEndDate": ends},
     )
-    found = {insight.kind: insight.text for insight in apply_rules(account)}
-    assert set(found) == kinds
-    if "renewal_at_risk" in found:
-        assert found["renewal_at_risk"] == (
+    text_by_kind = {insight.kind: insight.text for insight in apply_rules(account)}
+    assert set(text_by_kind) == kinds
+    if "renewal_at_risk" in text_by_kind:
+        assert text_by_kind["renewal_at_risk"] == (
             "The license is up for renewal in 30 days (24 Oct 2026), and there has been no scored "
             "activity for 40 days."
         )
@@ -338,8 +340,8 @@ def test_insights_come_in_the_order_of_what_they_cost() -> None:
         top_user_points=90,
         event_names_last_period=4,
     )
-    found = apply_rules(account)
-    assert [insight.kind for insight in found] == [
+    insights = apply_rules(account)
+    assert [insight.kind for insight in insights] == [
         "seats_exceeded",
         "one_person",
         "breadth_narrowing",

@@ -50,7 +50,7 @@ def scores_of(workspace: Workspace) -> ScoreSet:
     return scores
 
 
-def shown(workspace: Workspace) -> dict[str, Any]:
+def api_row(workspace: Workspace) -> dict[str, Any]:
     """Everything about past days that the workspace shows."""
     scores = scores_of(workspace)
     users = UserEngagement.objects.filter(score_set=scores).select_related("user")
@@ -100,7 +100,7 @@ def test_a_backfill_in_batches_scores_the_past_like_a_new_workspace(
         tell(acme, *(message for day in days for message in steady(day)))
         rescore(NOON + number * timedelta(seconds=2))
     rescore(NOON + MINUTE)
-    default, new = shown(default_of(acme)), shown(afresh(acme))
+    default, new = api_row(default_of(acme)), api_row(afresh(acme))
     assert default == new
     changes = [scores.change for scores, _ in default["accounts"].values()]
     assert any(change > 0 for change in changes) and any(change < 0 for change in changes)
@@ -111,17 +111,17 @@ def test_events_of_a_past_day_change_the_benchmarks_of_their_windows(
 ) -> None:
     tell(acme, *introductions(), *(message for day in range(60) for message in steady(day)))
     rescore(NOON)
-    before = shown(default_of(acme))["benchmarks"]
+    before = api_row(default_of(acme))["benchmarks"]
     tell(acme, *(track(user, "opened", -24 * 20, account) for user, account in PEOPLE * 3))
     rescore(NOON + MINUTE)
-    now = shown(default_of(acme))
+    now = api_row(default_of(acme))
     changed = [
         (NOON.date() - new[0]).days
         for new, old in zip(now["benchmarks"], before, strict=True)
         if new != old
     ]
     assert changed == [20, 19, 18, 17, 16, 15, 14]
-    assert now == shown(afresh(acme))
+    assert now == api_row(afresh(acme))
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_events_that_move_to_another_account_change_the_past_of_accounts(acme: P
     rescore(NOON)
     tell(acme, *(identify(user, -24 * 40 + 1, "account 9") for user, _ in PEOPLE[:3]))
     rescore(NOON + MINUTE)
-    assert shown(default_of(acme)) == shown(afresh(acme))
+    assert api_row(default_of(acme)) == api_row(afresh(acme))
 
 
 def test_events_before_a_user_is_identified_count_in_the_past(acme: Product) -> None:
@@ -140,7 +140,7 @@ def test_events_before_a_user_is_identified_count_in_the_past(acme: Product) -> 
     rescore(NOON)
     tell(acme, *introductions(0))
     rescore(NOON + MINUTE)
-    assert shown(default_of(acme)) == shown(afresh(acme))
+    assert api_row(default_of(acme)) == api_row(afresh(acme))
 
 
 @pytest.mark.slow
@@ -153,7 +153,7 @@ def test_events_before_a_user_enters_the_audience_count_in_the_past(acme: Produc
     rescore(NOON)
     tell(acme, *(identify(user, role="admin") for user, _ in PEOPLE[:6]))
     rescore(NOON + MINUTE)
-    assert shown(admins) == shown(afresh(acme, audience=audience))
+    assert api_row(admins) == api_row(afresh(acme, audience=audience))
 
 
 # --- Days without scoring -----------------------------------------------------------------
@@ -177,11 +177,11 @@ def test_events_scored_after_midnight_count_in_the_benchmark_of_their_day(acme: 
     rescore(before_midnight + 4 * MINUTE)
     new = Workspace.objects.create(product=acme, name="Afresh")
     rescore(before_midnight + 20 * MINUTE)
-    assert shown(default_of(acme))["accounts"] == shown(new)["accounts"]
+    assert api_row(default_of(acme))["accounts"] == api_row(new)["accounts"]
 
 
 def assert_same_past_as_a_new_workspace(product: Product) -> None:
-    default, new = shown(default_of(product)), shown(afresh(product))
+    default, new = api_row(default_of(product)), api_row(afresh(product))
     assert default["accounts"] == new["accounts"]
     assert default["users"] == new["users"]
 
@@ -190,7 +190,7 @@ def assert_same_past_as_a_new_workspace(product: Product) -> None:
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+def computed_days(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The days, as so many before today, whose benchmarks are taken: from and until."""
     calls: list[tuple[int, int]] = []
     take_days = past_benchmarks._compute_days
@@ -204,59 +204,59 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 
 @pytest.fixture
-def scored(acme: Product, taken: list[tuple[int, int]]) -> Product:
+def scored(acme: Product, computed_days: list[tuple[int, int]]) -> Product:
     tell(acme, *introductions(), *(message for day in range(20) for message in steady(day)))
     rescore(NOON)
     rescore(NOON + MINUTE)
-    taken.clear()
+    computed_days.clear()
     return acme
 
 
 def test_events_of_today_compute_no_past_benchmark(
-    scored: Product, taken: list[tuple[int, int]]
+    scored: Product, computed_days: list[tuple[int, int]]
 ) -> None:
     tell(scored, *steady(0))
     rescore(NOON + 2 * MINUTE)
-    assert taken == []
+    assert computed_days == []
 
 
 def test_events_that_are_a_day_late_compute_only_the_benchmark_of_that_day(
-    scored: Product, taken: list[tuple[int, int]]
+    scored: Product, computed_days: list[tuple[int, int]]
 ) -> None:
     tell(scored, *steady(1))
     rescore(NOON + 2 * MINUTE)
-    assert taken == [(1, 1)]
+    assert computed_days == [(1, 1)]
 
 
 def test_at_most_90_past_days_are_computed_in_steps(
-    scored: Product, taken: list[tuple[int, int]]
+    scored: Product, computed_days: list[tuple[int, int]]
 ) -> None:
     tell(scored, *steady(300))
     rescore(NOON + 2 * MINUTE)
-    assert taken == [(89, 60), (59, 30), (29, 1)]
+    assert computed_days == [(89, 60), (59, 30), (29, 1)]
 
 
 def test_a_slow_computation_of_the_past_runs_less_often(
-    scored: Product, taken: list[tuple[int, int]]
+    scored: Product, computed_days: list[tuple[int, int]]
 ) -> None:
     before = ScoreSet.objects.filter(state="current")
     before.update(past_benchmarks_at=NOON, past_benchmarks_seconds=20.0)
     tell(scored, *steady(30))
     rescore(NOON + timedelta(seconds=1999))
-    assert taken == []
+    assert computed_days == []
     rescore(NOON + timedelta(seconds=2001))
-    assert taken == [(30, 1)]
+    assert computed_days == [(30, 1)]
     # However long it took here.
     before.update(past_benchmarks_seconds=0.001)
     tell(scored, *steady(30))
     rescore(NOON + timedelta(seconds=2010))
-    assert taken == [(30, 1)]
+    assert computed_days == [(30, 1)]
     rescore(NOON + timedelta(seconds=2012))
-    assert taken == [(30, 1), (30, 1)]
+    assert computed_days == [(30, 1), (30, 1)]
 
 
 def test_an_interrupted_computation_resumes(
-    scored: Product, taken: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+    scored: Product, computed_days: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold, times = locks.try_lock_scoring, iter([True, True, False])
 
@@ -267,14 +267,14 @@ def test_an_interrupted_computation_resumes(
     monkeypatch.setattr(locks, "try_lock_scoring", hold_twice)
     past_benchmarks.invalidate_from([scores_of(default_of(scored))], NOON.date() - 80 * DAY)
     past_benchmarks.refresh_due(NOON + 2 * MINUTE, lambda: False)
-    assert taken == [(80, 51), (50, 21)]
+    assert computed_days == [(80, 51), (50, 21)]
     past_benchmarks.refresh_due(NOON + 2 * MINUTE, lambda: False)
-    assert taken == [(80, 51), (50, 21), (20, 1)]
+    assert computed_days == [(80, 51), (50, 21), (20, 1)]
     assert scores_of(default_of(scored)).past_benchmarks_stale_from is None
 
 
 def test_days_that_become_stale_behind_a_step_wait_for_the_next_run(
-    scored: Product, taken: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+    scored: Product, computed_days: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = scores_of(default_of(scored))
     step = past_benchmarks._step
@@ -288,7 +288,7 @@ def test_days_that_become_stale_behind_a_step_wait_for_the_next_run(
     monkeypatch.setattr(past_benchmarks, "_step", step_and_outdate)
     past_benchmarks.invalidate_from([scores], NOON.date() - 40 * DAY)
     past_benchmarks.refresh_due(NOON + 2 * MINUTE, lambda: False)
-    assert taken == [(40, 11), (10, 1)]
+    assert computed_days == [(40, 11), (10, 1)]
     assert scores_of(default_of(scored)).past_benchmarks_stale_from == NOON.date() - 70 * DAY
 
 
@@ -303,4 +303,4 @@ def test_the_past_waits_until_all_changed_counts_are_scored(
     assert scores_of(default_of(scored)).past_benchmarks_stale_from is None
     assert RescoreRequest.objects.filter(day=NOON.date() - DAY).exists()
     rescore(NOON + 3 * MINUTE)
-    assert shown(default_of(scored)) == shown(afresh(scored))
+    assert api_row(default_of(scored)) == api_row(afresh(scored))

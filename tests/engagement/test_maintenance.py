@@ -39,10 +39,10 @@ def test_old_memberships_that_repeat_the_one_before_are_thinned(acme: Product) -
     for days in range(-20, 1):
         tell(acme, identify("ann", days * DAY, group="initech" if days < -10 else "hooli"))
     thin_memberships(NOON)
-    kept = [(hours / DAY, account) for hours, account in stored_memberships(acme)]
-    assert kept[:2] == [(-20, "initech"), (-10, "hooli")]
+    rest = [(hours / DAY, account) for hours, account in stored_memberships(acme)]
+    assert rest[:2] == [(-20, "initech"), (-10, "hooli")]
     # All of the last seven days are kept: a membership may still be sorted in between.
-    assert [days for days, _ in kept[2:]] == [-7, -6, -5, -4, -3, -2, -1, 0]
+    assert [days for days, _ in rest[2:]] == [-7, -6, -5, -4, -3, -2, -1, 0]
 
 
 def test_each_users_memberships_are_thinned_separately(acme: Product, globex: Product) -> None:
@@ -76,8 +76,8 @@ def test_of_very_many_old_memberships_the_last_of_each_day_is_kept(acme: Product
     assert thin_memberships(NOON) == len(days) - 4
 
     # NOON is the twelfth hour, so the 48 hours touch three days. The very first membership stays.
-    kept = [hours for hours, _ in stored_memberships(acme)]
-    assert kept == [-480, -469, -445, -433, 0]
+    rest = [hours for hours, _ in stored_memberships(acme)]
+    assert rest == [-480, -469, -445, -433, 0]
     after = state(acme)
     assert {**after, "memberships": None} == {**before, "memberships": None}
     assert thin_memberships(NOON) == 2, "those that now repeat the one before"

@@ -38,7 +38,7 @@ days_ago = st.one_of(
     st.sampled_from([0, 1, 2, 5, 6, 7, 8, 12, 13, 14, 15, 28, 29, 30, 31, 58, 59, 60, 88, 89, 90]),
     st.integers(0, 125),
 )
-happened = st.builds(
+activities = st.builds(
     lambda user, name, ago: Did(user, name, NOON - timedelta(days=ago), EMPLOYERS[user]),
     st.sampled_from(USERS),
     st.sampled_from(NAMES),
@@ -110,8 +110,8 @@ def assert_rows_are_right(
 
 @examples(4)
 @given(
-    before=st.lists(happened, max_size=25),
-    after=st.lists(happened, max_size=10),
+    before=st.lists(activities, max_size=25),
+    after=st.lists(activities, max_size=10),
     definition=definitions,
     turns=st.lists(st.sampled_from([1, 1, 2, 7, 40]), max_size=4),
 )
@@ -161,7 +161,7 @@ def test_every_end_of_a_window_is_rescored(acme: Product, lookback: int) -> None
 
 
 @examples(4)
-@given(events=st.lists(happened, min_size=1, max_size=40), definition=definitions)
+@given(events=st.lists(activities, min_size=1, max_size=40), definition=definitions)
 @leaves_no_rows
 def test_history_uses_the_benchmark_of_each_day(events: list[Did], definition: Definition) -> None:
     product = Product.create_with_workspace("Acme")
@@ -182,7 +182,7 @@ def test_history_uses_the_benchmark_of_each_day(events: list[Did], definition: D
 
 
 @examples(4)
-@given(events=st.lists(happened, max_size=40), definition=definitions)
+@given(events=st.lists(activities, max_size=40), definition=definitions)
 @leaves_no_rows
 def test_the_score_breakdown_adds_up_to_the_raw_score(
     events: list[Did], definition: Definition

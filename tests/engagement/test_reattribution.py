@@ -139,8 +139,8 @@ def test_a_crash_in_a_step_loses_and_repeats_nothing(
     def crash(counts: daily_counts.CountsByKey) -> None:
         raise Crash
 
-    with monkeypatch.context() as broken, pytest.raises(Crash):
-        broken.setattr(daily_counts, "add", crash)
+    with monkeypatch.context() as patch, pytest.raises(Crash):
+        patch.setattr(daily_counts, "add", crash)
         reattribution.process_requests()
     assert by_account() == counts_by_account(acme) == {"initech": 7, "hooli": 2}
 

@@ -46,7 +46,7 @@ def workspace_of(product: Product) -> Workspace:
     return Workspace.objects.select_related("scores").get(product=product)
 
 
-def shown(product: Product) -> dict[str, int]:
+def scores_by_account(product: Product) -> dict[str, int]:
     """The raw scores that readers see."""
     rows = UserEngagement.objects.filter(score_set=workspace_of(product).scores)
     return dict(rows.values_list("user__external_id", "raw"))
@@ -82,12 +82,12 @@ def test_readers_see_the_old_scores_and_their_definition_until_the_new_are_compl
     for step in range(2):
         build(0)
         assert workspace_of(busy).scores == old, step
-        assert shown(busy) == {"ann": 1, "bob": 2}
+        assert scores_by_account(busy) == {"ann": 1, "bob": 2}
         assert not ScoredEvent.objects.filter(score_set=old).exists()
     build(0)
     new = workspace_of(busy).scores
     assert new is not None and new != old
-    assert shown(busy) == {"ann": 9, "bob": 10}
+    assert scores_by_account(busy) == {"ann": 9, "bob": 10}
     assert (new.user_benchmark, new.state) == (9.9, "current")
     assert list(new.weights.values_list("event_name__name", "weight")) == [("opened", 9)]
 
@@ -97,9 +97,9 @@ def test_changes_during_building_are_in_both_sets(busy: Product) -> None:
     build(0)
     tell(busy, track("ann", "opened"), identify("cyd", -1, group="hooli"), track("cyd", "opened"))
     assert rescore(NOON, out_of_time=steps(1)) > 0
-    assert shown(busy) == {"ann": 2, "bob": 2, "cyd": 1}
+    assert scores_by_account(busy) == {"ann": 2, "bob": 2, "cyd": 1}
     rescore(NOON)
-    assert shown(busy) == {"ann": 18, "bob": 10, "cyd": 9}
+    assert scores_by_account(busy) == {"ann": 18, "bob": 10, "cyd": 9}
     accounts = AccountEngagement.objects.filter(score_set=workspace_of(busy).scores)
     assert dict(accounts.values_list("account__external_id", "raw")) == {"initech": 18, "hooli": 19}
 
@@ -138,7 +138,7 @@ def test_a_second_edit_abandons_the_set_being_built(busy: Product) -> None:
     abandoned = ScoreSet.objects.get(state="building")
     weigh(busy, "opened", 5)
     rescore(NOON)
-    assert shown(busy) == {"ann": 5, "bob": 6}
+    assert scores_by_account(busy) == {"ann": 5, "bob": 6}
     assert not ScoreSet.objects.filter(pk=abandoned.pk).exists()
     assert not UserEngagement.objects.filter(score_set_id=abandoned.pk).exists()
 
@@ -168,7 +168,7 @@ def test_large_sets_are_built_and_deleted_in_steps(
     rescore(NOON)
     rescore(LATER)
     idle = {f"user {number}": 0 for number in range(5)}
-    assert shown(busy) == {"ann": 3, "bob": 4, **idle}
+    assert scores_by_account(busy) == {"ann": 3, "bob": 4, **idle}
     assert ScoreSet.objects.count() == 1
 
 
@@ -225,7 +225,7 @@ def test_a_product_that_is_being_scored_elsewhere_is_left_alone(
 
     def elsewhere() -> None:
         rescore(NOON)
-        answers.append(shown(busy))
+        answers.append(scores_by_account(busy))
         connection.close()
 
     with transaction.atomic():
@@ -235,7 +235,7 @@ def test_a_product_that_is_being_scored_elsewhere_is_left_alone(
         other.join()
     assert answers == [{"ann": 1, "bob": 2}]
     rescore(NOON)
-    assert shown(busy) == {"ann": 9, "bob": 10}
+    assert scores_by_account(busy) == {"ann": 9, "bob": 10}
 
 
 def test_a_workspace_that_is_deleted_while_it_is_built_is_forgotten(busy: Product) -> None:

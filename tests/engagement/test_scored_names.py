@@ -43,7 +43,7 @@ def weigh(workspace: Workspace, *names: str) -> None:
     sets.request_score_set(workspace.pk)
 
 
-def done(product: Product, *messages: Message, minutes: float = 1) -> None:
+def record_and_score(product: Product, *messages: Message, minutes: float = 1) -> None:
     tell(product, *messages)
     rescore(NOON + minutes * MINUTE)
 
@@ -66,16 +66,16 @@ def test_names_with_a_weight_in_another_workspace_only_do_not_count(scored: Prod
 def test_names_done_by_unidentified_users_do_not_count_until_one_is_identified(
     scored: Product,
 ) -> None:
-    done(scored, track("zed", "exported"), track("ann", "opened"))
+    record_and_score(scored, track("zed", "exported"), track("ann", "opened"))
     assert adoption(scored, "ann") == 1 / 3
-    done(scored, identify("zed"), minutes=2)
+    record_and_score(scored, identify("zed"), minutes=2)
     assert adoption(scored, "ann") == 1 / 4
 
 
 def test_a_name_done_long_ago_counts_as_soon_as_it_is_recorded(
     scored: Product,
 ) -> None:
-    done(scored, track("bob", "archived", hours=-24 * 60))
+    record_and_score(scored, track("bob", "archived", hours=-24 * 60))
     assert adoption(scored, "ann") == 1 / 4
 
 
@@ -88,7 +88,7 @@ def test_a_name_that_only_a_forgotten_user_did_stops_counting_the_next_day(score
 
 
 def test_another_user_replaces_a_forgotten_one_in_done_by(scored: Product) -> None:
-    done(scored, track("ann", "shared"))
+    record_and_score(scored, track("ann", "shared"))
     assert EventName.objects.filter(name="shared").get().done_by
     forgetting.forget(SubjectRef(scored.pk, SubjectScope.USER, "bob"), NOON)
     forgetting.erase_forgotten()
@@ -111,12 +111,12 @@ def test_the_daily_counts_are_searched_only_for_names_in_question(
     statements: list[str] = []
     execute = sql.execute
 
-    def note(statement: Any, *given: Any, **options: Any) -> int:
+    def note(statement: Any, *arguments: Any, **options: Any) -> int:
         statements.append(statement)
-        return execute(statement, *given, **options)
+        return execute(statement, *arguments, **options)
 
     monkeypatch.setattr(sql, "execute", note)
     rescore(NOON + timedelta(days=1))
-    done(scored, track("ann", "opened", 24), minutes=24 * 60 + 1)
+    record_and_score(scored, track("ann", "opened", 24), minutes=24 * 60 + 1)
     assert statements
     assert not [statement for statement in statements if "UPDATE engagement_eventname" in statement]

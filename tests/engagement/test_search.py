@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 ID = "6f1c9b1e-3d9a-4c55-9d4a-1b7d6b0f2a11"
 
 
-def found(product: Product, term: str, scope: Scope = "account") -> list[str]:
+def matches(product: Product, term: str, scope: Scope = "account") -> list[str]:
     """The external ids of the matches, best first."""
     ids = [match.subject_id for match in lookup.find(product.pk, scope, term)]
     subjects = (User if scope == "user" else Account).objects.in_bulk(ids)
@@ -64,29 +64,29 @@ def customers(acme: Product) -> Product:
     ],
 )
 def test_accounts_by_any_part(customers: Product, term: str, ids: list[str]) -> None:
-    assert found(customers, term) == ids
+    assert matches(customers, term) == ids
 
 
 @each("term", ["öBERG", "Åsa", "asa@ember", "U-17", "ÖB", "å"])
 def test_users_by_any_part(customers: Product, term: str) -> None:
-    assert found(customers, term, "user") == ["u-17"]
+    assert matches(customers, term, "user") == ["u-17"]
 
 
 def test_users_who_are_not_identified_and_other_products_are_not_found(
     customers: Product, globex: Product
 ) -> None:
-    assert found(customers, "stranger", "user") == []
+    assert matches(customers, "stranger", "user") == []
     tell(customers, identify("stranger"))
     rescore(NOON)
-    assert found(customers, "stranger", "user") == ["stranger"]
-    assert found(globex, "ember") == []
+    assert matches(customers, "stranger", "user") == ["stranger"]
+    assert matches(globex, "ember") == []
 
 
 def test_a_new_name_replaces_the_old_one(customers: Product) -> None:
     tell(customers, group("remember", hours=1, name="Ash & Sons"))
     rescore(NOON)
-    assert found(customers, "remember me") == []
-    assert found(customers, "ash & s") == ["remember"]
+    assert matches(customers, "remember me") == []
+    assert matches(customers, "ash & s") == ["remember"]
 
 
 def test_an_unchanged_entry_is_not_written_again(customers: Product) -> None:
@@ -103,11 +103,11 @@ def test_an_unchanged_entry_is_not_written_again(customers: Product) -> None:
 def test_a_joined_id_finds_the_user_that_it_belongs_to(customers: Product) -> None:
     tell(customers, identify("old-17", name="Åsa"))
     rescore(NOON)
-    assert found(customers, "old-17", "user") == ["old-17"]
+    assert matches(customers, "old-17", "user") == ["old-17"]
     tell(customers, Alias("u-17", "old-17", NOON))
     rescore(NOON)
-    assert found(customers, "OLD-1", "user") == ["u-17"]
-    assert found(customers, "åsa", "user") == ["u-17"]
+    assert matches(customers, "OLD-1", "user") == ["u-17"]
+    assert matches(customers, "åsa", "user") == ["u-17"]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_forgetting_deletes_the_entry_at_once(
     before = SearchEntry.objects.count()
     forgetting.forget(SubjectRef(customers.pk, scope, id), NOON, suppress=False)
     assert SearchEntry.objects.count() == before - 1
-    assert found(customers, term, "user" if scope == SubjectScope.USER else "account") == []
+    assert matches(customers, term, "user" if scope == SubjectScope.USER else "account") == []
 
 
 def test_subjects_that_are_older_than_the_search_are_indexed_step_by_step(
@@ -134,8 +134,8 @@ def test_subjects_that_are_older_than_the_search_are_indexed_step_by_step(
     # An older release, still running during the upgrade, adds an account without an entry.
     tell(customers, group("late", name="Late Ltd."))
     entries.work_off_backlog(NOON, lambda: False)
-    assert found(customers, "ember") == [ID, "remember"]
-    assert found(customers, "late") == ["late"]
+    assert matches(customers, "ember") == [ID, "remember"]
+    assert matches(customers, "late") == ["late"]
     assert SearchBacklog.objects.count() == 2
     rescore(NOON + timedelta(days=2))
     assert not SearchBacklog.objects.exists()
@@ -146,7 +146,7 @@ def test_the_search_reads_its_index(customers: Product) -> None:
     tell(customers, *(group(f"{number} filler", name=f"Filler {number}") for number in range(3000)))
     rescore(NOON)
     sql.execute("ANALYZE engagement_searchentry")
-    assert found(customers, "ember care") == [ID]
+    assert matches(customers, "ember care") == [ID]
     assert (
         "search_grams" in lookup.matching_entries([customers.pk], "account", "ember care").explain()
     )

@@ -61,7 +61,7 @@ values = st.one_of(
 trait_names = st.sampled_from(["x", "0", "am.tier.number"])
 traits = st.dictionaries(trait_names, values, max_size=2)
 ago = st.one_of(st.sampled_from([*DAYS, *(day - 1 for day in DAYS)]), st.integers(0, 200))
-happened = st.builds(
+activities = st.builds(
     lambda user, name, days: Did(user, name, NOON - timedelta(days=days), EMPLOYERS[user]),
     st.sampled_from(list(EMPLOYERS)),
     st.sampled_from(NAMES),
@@ -90,11 +90,11 @@ everybody = st.fixed_dictionaries(dict.fromkeys((*EMPLOYERS, *ACCOUNTS), subject
 
 days = st.sampled_from(DAYS)
 # Nobody writes a text to compare with that is blank.
-written = st.one_of(texts, dates).filter(str.strip)
+trait_texts = st.one_of(texts, dates).filter(str.strip)
 trait_condition = st.one_of(
     st.fixed_dictionaries({
         "operator": st.sampled_from(TEXT_OPERATORS),
-        "value": written,
+        "value": trait_texts,
     }),
     st.fixed_dictionaries({
         "operator": st.sampled_from(["is_set", "is_not_set"]),
@@ -270,7 +270,7 @@ def assert_all_agree(
 @examples(5)
 @given(
     people=everybody,
-    events=st.lists(happened, max_size=25),
+    events=st.lists(activities, max_size=25),
     definition=definitions,
     audience=audiences,
     data=st.data(),

@@ -138,10 +138,10 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Statements that compute benchmarks never end."""
     fetch = sql.fetch
 
-    def fetch_slowly(statement: Any, *given: Any, **options: Any) -> list[sql.Row]:
+    def fetch_slowly(statement: Any, *arguments: Any, **options: Any) -> list[sql.Row]:
         if "percentile" in statement:
             never_ends()
-        return fetch(statement, *given, **options)
+        return fetch(statement, *arguments, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(sql, "fetch", fetch_slowly)

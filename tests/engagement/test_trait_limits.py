@@ -168,10 +168,10 @@ def test_new_traits_of_a_subject_with_megabytes_are_dropped_without_reading_them
 
     def counting(statement: Any, *arguments: Any, **options: Any) -> list[sql.Row]:
         nonlocal rows
-        fetched = fetch(statement, *arguments, **options)
+        result = fetch(statement, *arguments, **options)
         if "traits::text" in statement:
-            rows += len(fetched)
-        return fetched
+            rows += len(result)
+        return result
 
     monkeypatch.setattr(sql, "fetch", counting)
     result = record_messages(acme, group("initech", hours=1, plan="pro", gone=None))
@@ -195,10 +195,10 @@ def test_many_subjects_with_many_traits_are_written_in_chunks(
     fetch = sql.fetch
 
     def noting(statement: Any, *arguments: Any, **options: Any) -> list[sql.Row]:
-        fetched = fetch(statement, *arguments, **options)
+        result = fetch(statement, *arguments, **options)
         if "traits::text" in statement:
-            read.append(len(fetched))
-        return fetched
+            read.append(len(result))
+        return result
 
     monkeypatch.setattr(sql, "fetch", noting)
     tell(acme, *(group(name, hours=1, plan="pro") for name in names))
@@ -230,11 +230,11 @@ writes = st.lists(
 
 @given(writes, st.data())
 def test_limits_hold_and_under_them_nothing_changes(
-    told: list[tuple[dict[str, Any], int]], data: st.DataObject
+    updates: list[tuple[dict[str, Any], int]], data: st.DataObject
 ) -> None:
     patches = [
         (patch, make_stamp(NOON + timedelta(hours=hours), place))
-        for place, (patch, hours) in enumerate(told)
+        for place, (patch, hours) in enumerate(updates)
     ]
     free, _ = merge_patches("{}", "{}", patches)
     with pytest.MonkeyPatch.context() as limits:

@@ -163,8 +163,13 @@ def test_a_preview_equals_saving_and_rescoring(
 
 def introduce_four(product: Product) -> None:
     """Ann opens a lot, Bob shares a little, Cyd opens a little, and Dan paid three weeks ago."""
-    done = {"ann": ("opened", 9), "bob": ("shared", 4), "cyd": ("opened", 2), "dan": ("paid", 1)}
-    for name, (event, times) in done.items():
+    activity = {
+        "ann": ("opened", 9),
+        "bob": ("shared", 4),
+        "cyd": ("opened", 2),
+        "dan": ("paid", 1),
+    }
+    for name, (event, times) in activity.items():
         tell(product, identify(name, -24 * 40, group=f"{name} ltd"))
         ago = 24 * 20 if name == "dan" else 24
         tell(product, *(track(name, event, -ago - 0.01 * number) for number in range(times)))
@@ -172,7 +177,7 @@ def introduce_four(product: Product) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "then", "left"),
+    ("change", "then", "absent"),
     [
         ({}, {"ann": 1, "bob": 2, "cyd": 3}, []),
         ({"weights": {"shared": 5}}, {"bob": 2, "ann": 1, "cyd": 3}, []),
@@ -183,7 +188,7 @@ def introduce_four(product: Product) -> None:
     ids=str,
 )
 def test_each_ranking_has_the_ranks_of_the_other_one(
-    acme: Product, change: dict[str, Any], then: dict[str, int | None], left: list[str]
+    acme: Product, change: dict[str, Any], then: dict[str, int | None], absent: list[str]
 ) -> None:
     introduce_four(acme)
     previews = preview(acme, what_if.scoring_definition(scores_of(acme))._replace(**change))
@@ -191,7 +196,7 @@ def test_each_ranking_has_the_ranks_of_the_other_one(
     assert list(other_ranks(previews["user"].with_change)) == list(then)
     assert [
         name for name, rank in other_ranks(previews["user"].current).items() if rank is None
-    ] == left
+    ] == absent
     assert other_ranks(previews["account"].with_change) == {
         f"{name} ltd": rank for name, rank in then.items()
     }

@@ -62,9 +62,9 @@ def test_an_export_to_a_folder_from_the_first_click_to_its_files(
     values = fields(acme, "folder", folder="/team/warehouse/")
     form = manager.get(reverse(ADD), values).content.decode()
     assert 'name="folder"' in form and 'name="secret_access_key"' not in form
-    for wrong in ("../elsewhere", "a//b", "a b", "./a"):
-        refused = manager.post(reverse(ADD), {**values, "folder": wrong})
-        assert "Use letters, digits" in refused.content.decode(), wrong
+    for name in ("../elsewhere", "a//b", "a b", "./a"):
+        refused = manager.post(reverse(ADD), {**values, "folder": name})
+        assert "Use letters, digits" in refused.content.decode(), name
     html = manager.post(reverse(ADD), values, follow=True).content.decode()
     assert "A test file was written and deleted." in html and "No run has ended yet" in html
     export = ScheduledExport.objects.get()
@@ -106,37 +106,37 @@ def test_keys_are_stored_encrypted_never_shown_and_sent_nowhere_else(
     acme: Product, manager: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some_history(acme)
-    sent: list[str] = []
+    hosts: list[str] = []
 
     def put(store: S3Store, name: str, content: bytes, type: str = "") -> None:
-        sent.append(store._keys[1])
+        hosts.append(store._keys[1])
 
     monkeypatch.setattr(S3Store, "put", put)
     monkeypatch.setattr(S3Store, "delete", lambda *arguments: None)
     keys = {"access_key_id": "planted-id", "secret_access_key": "planted-secret"}
     place = {"endpoint": "https://storage.example.com", "region": "", "bucket": "warehouse"}
     values = fields(acme, "s3", folder="", **place)
-    for wrong, text in (
+    for wrong_values, text in (
         ({"endpoint": "http://u:p@x"}, "user name or a password"),
         ({"endpoint": "ftp://x"}, "must begin with https://"),
         ({"endpoint": "", "bucket": ""}, "Enter the bucket."),
         ({"bucket": "No Bucket"}, "3 to 63 lowercase"),
         ({"access_key_id": ""}, "This field is required"),
     ):
-        refused = manager.post(reverse(ADD), {**values, **keys, **wrong}).content.decode()
-        assert text in refused and "planted-secret" not in refused, wrong
+        refused = manager.post(reverse(ADD), {**values, **keys, **wrong_values}).content.decode()
+        assert text in refused and "planted-secret" not in refused, wrong_values
     html = manager.post(reverse(ADD), {**values, **keys}, follow=True).content.decode()
     export = ScheduledExport.objects.get()
-    assert sent == ["planted-secret"] and "planted" not in html
+    assert hosts == ["planted-secret"] and "planted" not in html
     assert "planted" not in manager.get(page_of(export)).content.decode()
     # Without new keys the stored ones stay, and go to no other endpoint.
     manager.post(page_of(export), {**values, "hour": 5})
     assert ScheduledExport.objects.defer(None).get().secret_access_key == "planted-secret"
     moved = {**values, "endpoint": "https://thief.example.com"}
     refused = manager.post(page_of(export), moved).content.decode()
-    assert "Enter it again for the other endpoint" in refused and sent == ["planted-secret"]
+    assert "Enter it again for the other endpoint" in refused and hosts == ["planted-secret"]
     manager.post(page_of(export), {**moved, **keys, "secret_access_key": "other"})
-    assert sent == ["planted-secret", "other"]
+    assert hosts == ["planted-secret", "other"]
 
 
 def test_a_failed_run_is_on_the_home_page_until_another_one_succeeds(

@@ -180,9 +180,11 @@ def test_a_killed_run_goes_on_after_its_last_part_and_ends_with_the_same_files(
     )
 
     def parts(run: ExportRun, files: dict[str, bytes]) -> dict[str, bytes]:
-        written = {name.removeprefix(run.folder): content for name, content in files.items()}
-        assert written.pop(f"/{manifest.NAME}")
-        return written
+        content_by_name = {
+            name.removeprefix(run.folder): content for name, content in files.items()
+        }
+        assert content_by_name.pop(f"/{manifest.NAME}")
+        return content_by_name
 
     assert parts(run, memory.files) == parts(complete_export, expected)
     assert memory.put_names[-1].endswith(manifest.NAME)
@@ -253,15 +255,15 @@ def test_a_workspace_that_is_rescored_meanwhile_is_exported_from_the_beginning(
     run = run_now(export, clock)
     assert run.state == State.DONE and edited
     (content,) = memory.manifests()
-    written = {name for name in memory.files if name.startswith(run.folder)}
+    names = {name for name in memory.files if name.startswith(run.folder)}
     named = {
         f"{run.folder}/{file['name']}"
         for info in content["tables"].values()
         for file in info["files"]
     }
-    assert written == named | {f"{run.folder}/manifest.json"}
+    assert names == named | {f"{run.folder}/manifest.json"}
     # What the abandoned folder has is in no manifest.
-    assert set(memory.files) - written and content["until"]["run"] == run.pk
+    assert set(memory.files) - names and content["until"]["run"] == run.pk
 
 
 def test_a_store_that_fails_is_tried_again_and_then_the_run_fails_with_a_sentence(
@@ -334,9 +336,9 @@ def test_an_export_runs_at_its_hour_and_not_while_it_runs(
 def test_runs_are_kept_for_a_bounded_time(acme: Product, memory: MemoryStore, clock: Clock) -> None:
     some_history(acme)
     old = run_now(an_export(acme), clock)
-    written = dict(memory.files)
+    files_before = dict(memory.files)
     clock.step(90 * 86_400)
     new = run_now(ScheduledExport.objects.get(), clock)
     runs.maintain(clock.now)
     assert list(ExportRun.objects.all()) == [new] and old.files.count() == 0
-    assert written.items() <= memory.files.items()
+    assert files_before.items() <= memory.files.items()

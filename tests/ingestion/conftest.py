@@ -26,9 +26,9 @@ def accepted(monkeypatch: pytest.MonkeyPatch) -> list[Accepted]:
     messages: list[Accepted] = []
 
     def accept(
-        sent: Sequence[Payload], key: str, received_at: datetime, *ids_and_trace: str | None
+        payloads: Sequence[Payload], key: str, received_at: datetime, *ids_and_trace: str | None
     ) -> None:
-        messages.extend(Accepted(message, key, received_at) for message in sent)
+        messages.extend(Accepted(message, key, received_at) for message in payloads)
 
     monkeypatch.setattr(inbox, "accept", accept)
     return messages

@@ -18,8 +18,8 @@ def messages_of(accepted: list[Accepted]) -> list[object]:
     """What was accepted, without the time of receipt."""
     fields = [accepted_message.message.__struct_fields__ for accepted_message in accepted]
     return [
-        {name: getattr(one.message, name) for name in names if name != "timestamp"}
-        for one, names in zip(accepted, fields, strict=True)
+        {name: getattr(call.message, name) for name in names if name != "timestamp"}
+        for call, names in zip(accepted, fields, strict=True)
     ]
 
 
@@ -47,14 +47,14 @@ def test_sdks_may_drop_the_prefix(path: str, post: Post, accepted: list[Accepted
 @each("path", ["/beacon/v1/batch", "/segment/beacon/v1/batch"])
 def test_beacons_have_an_address(path: str, post: Post, accepted: list[Accepted]) -> None:
     assert post(path, {"batch": [TRACK]}, **KEY).status_code == 200
-    assert [one.key for one in accepted] == ["edk_one"]
+    assert [call.key for call in accepted] == ["edk_one"]
 
 
 @each("path", ["/v1/users", "/v1/groups", "/v1/events"])
 def test_version_1_keeps_its_addresses(path: str, post: Post, accepted: list[Accepted]) -> None:
     assert post(path, MINIMAL[path] | {"api_key": "edk_one"}, **KEY).status_code == 202
     assert post(path, {"batch": []}, **KEY).status_code == 400
-    assert [one.key for one in accepted] == ["edk_one"]
+    assert [call.key for call in accepted] == ["edk_one"]
 
 
 @each("path", ["/v1/accounts", "/v2/users", "/v2/accounts"])
@@ -69,11 +69,11 @@ def test_version_2_takes_batches(path: str, post: Post, accepted: list[Accepted]
     body = {"batch": [TRACK, bad], "writeKey": "edk_other"}
     response = post(path, body, **KEY)
     assert (response.status_code, response.json()) == (200, {"success": True})
-    assert [type(one.message) for one in accepted] == [Track, UnusableMessage]
+    assert [type(call.message) for call in accepted] == [Track, UnusableMessage]
     # As everywhere in version 2, the header alone says whose data it is.
-    assert {one.key for one in accepted} == {"edk_one"}
+    assert {call.key for call in accepted} == {"edk_one"}
     assert post(path, body).status_code == 200
-    assert {one.key for one in accepted[2:]} == {""}
+    assert {call.key for call in accepted[2:]} == {""}
     refusal = post(path, {}, **KEY)
     assert (refusal.status_code, list(refusal.json())) == (400, ["error"])
 

@@ -39,11 +39,11 @@ class Unreadable(io.RawIOBase):
 class Endless(io.RawIOBase):
     """A body without an end, a little at a time; notes how much was read."""
 
-    taken = 0
+    bytes_read = 0
 
     def read(self, size: int = -1) -> bytes:
         part = b" " * min(size, 1000)
-        self.taken += len(part)
+        self.bytes_read += len(part)
         return part
 
 
@@ -147,7 +147,7 @@ def test_a_chunked_body_is_read_to_its_end(post: Post, accepted: list[Accepted])
 def test_a_chunked_body_without_an_end_is_read_one_byte_over_the_limit(post: Post) -> None:
     endless = Endless()
     assert refusal(post("/v2/track", b"", **chunked(endless))) == TOO_LARGE
-    assert endless.taken == MAX_SINGLE_BODY_BYTES + 1
+    assert endless.bytes_read == MAX_SINGLE_BODY_BYTES + 1
 
 
 def test_a_server_that_does_not_end_its_input_is_not_waited_for(post: Post) -> None:
@@ -162,8 +162,8 @@ def test_a_length_that_is_none_counts_as_no_body(length: str, post: Post) -> Non
 
 @each("error", [OSError("gone"), ValueError("bad chunk"), EOFError()])
 def test_a_client_that_breaks_off_is_its_own_fault(error: Exception, post: Post) -> None:
-    gone = {"wsgi.input": Unreadable(error)}
-    assert refusal(post("/v2/track", b"", CONTENT_LENGTH="10", **gone)) == NOT_JSON
+    environ = {"wsgi.input": Unreadable(error)}
+    assert refusal(post("/v2/track", b"", CONTENT_LENGTH="10", **environ)) == NOT_JSON
     assert refusal(post("/v2/track", b"", **chunked(Unreadable(error)))) == NOT_JSON
 
 

@@ -39,7 +39,7 @@ def no_connection() -> None:
     connection.close()
 
 
-def answered(path: str, content_type: str) -> str:
+def answer_of(path: str, content_type: str) -> str:
     """The status line that a whole request with the minimal body of the address ends in."""
     body = json.dumps(BODIES[path]).encode()
     environ: WSGIEnvironment = {
@@ -65,4 +65,4 @@ def answered(path: str, content_type: str) -> str:
 @each("content_type", CONTENT_TYPES)
 @each("path", BODIES)
 def test_a_good_body_is_accepted(path: str, content_type: str, accepted: list[Accepted]) -> None:
-    assert answered(path, content_type) in {"202 Accepted", "200 OK"}
+    assert answer_of(path, content_type) in {"202 Accepted", "200 OK"}

@@ -91,7 +91,7 @@ def test_a_complete_body_becomes_its_message(
 ) -> None:
     response = post(path, body)
     assert (response.status_code, response.content) == (202, b"")
-    assert [one.message for one in accepted] == [message]
+    assert [call.message for call in accepted] == [message]
 
 
 @each(("path", "body"), MINIMAL.items())
@@ -118,8 +118,8 @@ def test_properties_and_unknown_keys_are_ignored_whatever_they_hold(
     extra += b'"anonymousId": 5, "type": [], "\\ud800": "\\ud800", "integrations": {"All": true}'
     response = post(path, b"{" + extra + b', "' + _text(body)[2:])
     assert response.status_code == 202
-    kept = [value for name, value in _fields(accepted[0].message).items() if name != "timestamp"]
-    assert [value for value in kept if value] == list(body.values())
+    values = [value for name, value in _fields(accepted[0].message).items() if name != "timestamp"]
+    assert [value for value in values if value] == list(body.values())
 
 
 def test_v1_has_no_context(post: Post, accepted: list[Accepted]) -> None:

@@ -63,14 +63,14 @@ at_any_pace = settings(deadline=None)
 def open_door(path: str, body: str, headers: dict[str, str]) -> Message | None:
     """The message that the door made of it, after it was checked; None where it refused."""
     try:
-        sent = DOORS[path](body, headers, NOW)
+        contents = DOORS[path](body, headers, NOW)
     except IngestionError as refused:
         assert refused.status == 400
         assert refused.code in CODES
         refused.message.encode()
         return None
-    assert "\0" not in sent.key
-    (message,) = sent.messages
+    assert "\0" not in contents.key
+    (message,) = contents.messages
     assert not isinstance(message, UnusableMessage)
     assert_storable(message)
     return message

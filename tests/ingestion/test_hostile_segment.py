@@ -50,19 +50,19 @@ times = st.datetimes().map(lambda moment: moment.isoformat()) | st.sampled_from(
 def open_door(door: str, body: str, headers: dict[str, str]) -> list[Payload]:
     """What the door made of the body, after it was checked; nothing where it refused."""
     try:
-        sent = DOORS[door](body, headers, NOW)
+        contents = DOORS[door](body, headers, NOW)
     except IngestionError as refused:
         assert refused.status in {400, 413}
         assert refused.code in CODES | {"payload_too_large"}
         refused.message.encode()
         return []
-    assert "\0" not in sent.key
-    for message in sent.messages:
+    assert "\0" not in contents.key
+    for message in contents.messages:
         if isinstance(message, UnusableMessage):
             assert_noted(message)
         else:
             assert_storable(message)
-    return list(sent.messages)
+    return list(contents.messages)
 
 
 def assert_noted(note: UnusableMessage) -> None:

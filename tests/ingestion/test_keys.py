@@ -74,7 +74,7 @@ def test_neither_version_looks_where_the_other_keeps_its_key(
 ) -> None:
     post("/v1/events", EVENT, HTTP_AUTHORIZATION=f"Basic {KEY}")
     post("/v2/track", TRACK | {"api_key": KEY, "writeKey": KEY})
-    assert [one.key for one in accepted] == ["", ""]
+    assert [call.key for call in accepted] == ["", ""]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -114,7 +114,7 @@ def test_beacons_send_the_key_in_the_url(post: Post, accepted: list[Accepted]) -
         ("/v2/batch?writeKey=in+the+url", batch, {}),
     ):
         assert post(path, body, **headers).status_code in {200, 202}
-    assert [one.key for one in accepted] == [
+    assert [call.key for call in accepted] == [
         "in the url",
         "in the body",
         KEY,

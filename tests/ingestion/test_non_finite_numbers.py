@@ -80,7 +80,7 @@ def test_in_a_batch_it_costs_its_own_message_at_most(
     }
     assert post("/segment/v1/batch", json.dumps(batch).encode()).status_code == 200
     good, with_properties, bad_trait, good_trait, bad_id, bad_time, no_object = (
-        one.message for one in accepted
+        call.message for call in accepted
     )
     assert isinstance(good, Track) and isinstance(with_properties, Track)
     assert isinstance(good_trait, Identify)
@@ -99,7 +99,7 @@ def test_in_a_batch_it_costs_its_own_message_at_most(
 def test_a_batch_may_hold_half_an_emoji_as_well(post: Post, accepted: list[Accepted]) -> None:
     body = b'{"batch": [{"type": "identify", "userId": "a", "traits": {"a": "\\ud83d"}, "x": NaN}]}'
     assert post("/segment/v1/batch", body).status_code == 200
-    assert [one.message.traits for one in accepted] == [{"a": "\ufffd"}]
+    assert [call.message.traits for call in accepted] == [{"a": "\ufffd"}]
 
 
 @each(

@@ -227,7 +227,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 BAD_TYPES: list[Any] = [None, "", "Track", "delete", 5, [], {"a": 1}]
 
 
-def stamped(said: dict[str, Any]) -> dict[str, Any]:
+def stamped(fields: dict[str, Any]) -> dict[str, Any]:
     """The message with a time of its own and with what real ones carry beside it."""
     context = {"library": {"name": "analytics", "version": "1"}, "ip": "203.0.113.7"}
     return {
@@ -235,13 +235,13 @@ def stamped(said: dict[str, Any]) -> dict[str, Any]:
         "anonymousId": None,
         "integrations": {"All": True},
         "properties": {"price": 10},
-        **said,
-        **({"context": {**context, **said.get("context", {})}} if _has_context(said) else {}),
+        **fields,
+        **({"context": {**context, **fields.get("context", {})}} if _has_context(fields) else {}),
     }
 
 
-def _has_context(said: dict[str, Any]) -> bool:
-    return isinstance(said.get("context", {}), dict)
+def _has_context(fields: dict[str, Any]) -> bool:
+    return isinstance(fields.get("context", {}), dict)
 
 
 def body_of(response: Response) -> Any:
@@ -251,19 +251,19 @@ def body_of(response: Response) -> Any:
 # --- What messages become -------------------------------------------------------------------
 
 
-@each(("said", "message"), [*SAID, *NOT_RECORDED])
+@each(("fields", "message"), [*SAID, *NOT_RECORDED])
 def test_each_way_of_sending_gives_the_same_message(
-    said: dict[str, Any], message: Payload, post: Post, accepted: list[Accepted]
+    fields: dict[str, Any], message: Payload, post: Post, accepted: list[Accepted]
 ) -> None:
-    one = stamped(said)
-    call = {key: value for key, value in one.items() if key != "type"}
-    assert post(FORWARD, one, **KEY).status_code == 202
-    for path in (f"/segment/v1/{said['type']}", f"/segment/v1/{ALL_CALLS[said['type']]}"):
+    full_body = stamped(fields)
+    call = {key: value for key, value in full_body.items() if key != "type"}
+    assert post(FORWARD, full_body, **KEY).status_code == 202
+    for path in (f"/segment/v1/{fields['type']}", f"/segment/v1/{ALL_CALLS[fields['type']]}"):
         assert post(path, call, **KEY).status_code == 200
     for path in (BATCH, "/segment/v1/import", "/segment/v1/b"):
-        assert post(path, {"batch": [one]}, **KEY).status_code == 200
-    assert [one.message for one in accepted] == [message] * 6
-    assert {one.key for one in accepted} == {"edk_one"}
+        assert post(path, {"batch": [full_body]}, **KEY).status_code == 200
+    assert [call.message for call in accepted] == [message] * 6
+    assert {call.key for call in accepted} == {"edk_one"}
 
 
 @each(
@@ -292,13 +292,13 @@ def test_a_whole_number_is_an_identifier(
         assert post(path, track, **KEY).status_code in {200, 202}
     assert post(BATCH, b'{"batch": [%s, %s]}' % (track, group), **KEY).status_code == 200
     message = Track(text, "Opened", AT, text, text)
-    assert [one.message for one in accepted] == [message] * 3 + [Group(text, AT, {}, text)]
+    assert [call.message for call in accepted] == [message] * 3 + [Group(text, AT, {}, text)]
 
 
 def test_a_dropped_message_is_found_by_its_numeric_id(post: Post, accepted: list[Accepted]) -> None:
     post("/segment/v1/alias", {"userId": 42, "anonymousId": 41, "messageId": 7}, **KEY)
     post("/segment/v1/track", {"anonymousId": 42, "event": "Opened", "messageId": 8}, **KEY)
-    assert [one.message for one in accepted] == [
+    assert [call.message for call in accepted] == [
         UnusableMessage(DropReason.ANONYMOUS, "alias", "", None, "7"),
         UnusableMessage(DropReason.ANONYMOUS, "track", "", "Opened", "8"),
     ]
@@ -312,17 +312,17 @@ def test_a_number_that_is_no_identifier_costs_no_other_message(
     assert post(FORWARD, bad, **KEY).status_code == 400
     body = b'{"batch": [%s, %s]}' % (bad, json.dumps(TRACK).encode())
     assert post(BATCH, body, **KEY).status_code == 200
-    note, good = (one.message for one in accepted)
+    note, good = (call.message for call in accepted)
     assert (note.reason, note.detail[:7]) == (DropReason.INVALID, "userId ")
     assert isinstance(good, Track)
 
 
-@each(("said", "field", "sentence"), BAD)
+@each(("fields", "field", "sentence"), BAD)
 def test_a_single_invalid_message_gets_an_error_in_both_shapes(
-    said: dict[str, Any], field: str, sentence: str, post: Post, accepted: list[Accepted]
+    fields: dict[str, Any], field: str, sentence: str, post: Post, accepted: list[Accepted]
 ) -> None:
-    for path in (FORWARD, f"/segment/v1/{said['type']}"):
-        answer = post(path, said, **KEY)
+    for path in (FORWARD, f"/segment/v1/{fields['type']}"):
+        answer = post(path, fields, **KEY)
         assert answer.status_code == 400
         error = body_of(answer)
         assert error["error"]["field"] == field
@@ -334,13 +334,13 @@ def test_a_single_invalid_message_gets_an_error_in_both_shapes(
     assert not accepted
 
 
-@each(("said", "field", "sentence"), BAD)
+@each(("fields", "field", "sentence"), BAD)
 def test_in_a_batch_a_bad_message_is_noted_and_costs_no_other(
-    said: dict[str, Any], field: str, sentence: str, post: Post, accepted: list[Accepted]
+    fields: dict[str, Any], field: str, sentence: str, post: Post, accepted: list[Accepted]
 ) -> None:
-    answer = post(BATCH, {"batch": [TRACK, said, TRACK]}, **KEY)
+    answer = post(BATCH, {"batch": [TRACK, fields, TRACK]}, **KEY)
     assert (answer.status_code, body_of(answer)) == (200, {"success": True})
-    first, bad, last = (one.message for one in accepted)
+    first, bad, last = (call.message for call in accepted)
     assert first == last == Track("ada", "Report exported", AT)
     assert isinstance(bad, UnusableMessage)
     assert bad.reason == DropReason.INVALID
@@ -353,7 +353,7 @@ def test_an_unknown_type_is_bad(kind: Any, post: Post, accepted: list[Accepted])
     answer = post(FORWARD, body, **KEY)
     assert (answer.status_code, body_of(answer)["error"]["field"]) == (400, "type")
     assert post(BATCH, {"batch": [body]}, **KEY).status_code == 200
-    (note,) = (one.message for one in accepted)
+    (note,) = (call.message for call in accepted)
     assert note == UnusableMessage(
         DropReason.INVALID,
         "unknown",
@@ -367,7 +367,7 @@ def test_what_is_no_message_at_all_is_noted(
     item: Any, post: Post, accepted: list[Accepted]
 ) -> None:
     assert post(BATCH, {"batch": [item, TRACK]}, **KEY).status_code == 200
-    note, good = (one.message for one in accepted)
+    note, good = (call.message for call in accepted)
     assert note == UnusableMessage(
         DropReason.INVALID, "unknown", "A message must be a JSON object."
     )
@@ -380,7 +380,7 @@ def test_a_note_keeps_nothing_but_what_helps_to_find_the_message(
     body = {**TRACK, "messageId": "m1", "timestamp": "?", "properties": {"planted": "planted"}}
     body |= {"context": {"ip": "planted"}, "traits": {"email": "planted"}, "userId": "planted"}
     post(BATCH, {"batch": [body]}, **KEY)
-    (note,) = (one.message for one in accepted)
+    (note,) = (call.message for call in accepted)
     assert isinstance(note, UnusableMessage)
     assert (note.kind, note.event, note.message_id) == ("track", "Report exported", "m1")
     assert "planted" not in repr(note)
@@ -397,7 +397,7 @@ def test_the_idempotency_key_names_a_message_that_comes_alone(
 ) -> None:
     post(path, TRACK, HTTP_IDEMPOTENCY_KEY="from the header", **KEY)
     post(path, {**TRACK, "messageId": "m1"}, HTTP_IDEMPOTENCY_KEY="from the header", **KEY)
-    assert [one.message.message_id for one in accepted] == ["from the header", "m1"]
+    assert [call.message.message_id for call in accepted] == ["from the header", "m1"]
 
 
 def ids_of(
@@ -406,18 +406,18 @@ def ids_of(
     accepted.clear()
     answer = post(BATCH, {"batch": messages}, HTTP_IDEMPOTENCY_KEY=key, **KEY)
     assert answer.status_code == 200
-    return [one.message.message_id for one in accepted]
+    return [call.message.message_id for call in accepted]
 
 
 def test_the_idempotency_key_of_a_batch_names_the_messages_without_an_id(
     post: Post, accepted: list[Accepted]
 ) -> None:
     bad = {"type": "track", "userId": "ada"}
-    sent = (TRACK, {**TRACK, "messageId": "m1"}, bad, {**TRACK, "messageId": ""}, TRACK)
-    assert ids_of(post, accepted, "k", *sent) == ["k#0", "m1", None, "k#3", "k#4"]
+    bodies = (TRACK, {**TRACK, "messageId": "m1"}, bad, {**TRACK, "messageId": ""}, TRACK)
+    assert ids_of(post, accepted, "k", *bodies) == ["k#0", "m1", None, "k#3", "k#4"]
     # What cannot be used is no repeat: it may be sent again corrected.
     assert isinstance(accepted[2].message, UnusableMessage)
-    assert ids_of(post, accepted, "", *sent) == [None, "m1", None, None, None]
+    assert ids_of(post, accepted, "", *bodies) == [None, "m1", None, None, None]
 
 
 @each("key", ["k" * 95, "k" * 96, "k" * 100, "漢" * 100])
@@ -538,14 +538,14 @@ def test_the_key_is_the_headers_or_the_bodys(
     body |= {"previousId": "a1", "writeKey": write_key}
     headers = {"HTTP_AUTHORIZATION": header} if header else {}
     assert post(path, body, **headers).status_code in {200, 202}
-    assert [one.key for one in accepted] == [key]
+    assert [call.key for call in accepted] == [key]
 
 
 @each("write_key", [None, 5, "", ["edk_one"], {}])
 def test_what_is_no_string_is_no_key(write_key: Any, post: Post, accepted: list[Accepted]) -> None:
     body = {"batch": [TRACK], "writeKey": write_key}
     assert post(BATCH, body).status_code == 200
-    assert [one.key for one in accepted] == [""]
+    assert [call.key for call in accepted] == [""]
 
 
 # --- Clocks ---------------------------------------------------------------------------------
@@ -557,8 +557,8 @@ def at(moment: datetime) -> str:
 
 def seconds_off(accepted: list[Accepted]) -> float:
     """By how many seconds the only message lies before its receipt."""
-    (one,) = accepted
-    late: timedelta = one.received_at - one.message.timestamp
+    (call,) = accepted
+    late: timedelta = call.received_at - call.message.timestamp
     return late.total_seconds()
 
 
@@ -598,7 +598,7 @@ def test_the_original_timestamp_counts_where_no_other_is_given(
     body = {"userId": "ada", "event": "x", "originalTimestamp": ISO}
     post("/segment/v1/track", body, **KEY)
     post("/segment/v1/track", {**body, "timestamp": "2026-02-01"}, **KEY)
-    times = [one.message.timestamp for one in accepted if isinstance(one.message, Track)]
+    times = [call.message.timestamp for call in accepted if isinstance(call.message, Track)]
     assert times == [AT, datetime(2026, 2, 1, tzinfo=UTC)]
 
 
@@ -620,7 +620,7 @@ def test_a_sent_at_that_tells_nothing_corrects_nothing(
     sent_at: Any, post: Post, accepted: list[Accepted]
 ) -> None:
     post(BATCH, {"batch": [TRACK], "sentAt": sent_at}, **KEY)
-    assert [one.message for one in accepted] == [Track("ada", "Report exported", AT)]
+    assert [call.message for call in accepted] == [Track("ada", "Report exported", AT)]
 
 
 @each("sent_at", ["1970-01-01T00:00:00Z", "2026-03-01T10:29:00Z", "2026-02-01T00:00:00Z"])
@@ -630,8 +630,8 @@ def test_what_would_be_from_the_future_is_from_now(
     post(
         BATCH, {"batch": [{**TRACK, "timestamp": "2026-03-01T10:40:00Z"}], "sentAt": sent_at}, **KEY
     )
-    (one,) = accepted
-    assert one.message.timestamp == one.received_at - timestamps.FUTURE_OFFSET
+    (call,) = accepted
+    assert call.message.timestamp == call.received_at - timestamps.FUTURE_OFFSET
 
 
 @each("sent_at", [at(AT - timedelta(hours=2))[:-6], "2026-03-01 08:30"])
@@ -644,7 +644,7 @@ def test_a_sent_at_without_a_zone_corrects_only_a_timestamp_without_one(
         (BATCH, {"batch": [{**TRACK, "timestamp": "2026-03-01T10:30"}], "sentAt": at(AT)}),
     ):
         assert post(path, body, **KEY).status_code == 200
-    assert [one.message.timestamp for one in accepted] == [AT] * 3
+    assert [call.message.timestamp for call in accepted] == [AT] * 3
     accepted.clear()
     both = {**TRACK, "timestamp": "2026-03-01T08:29"}
     post(BATCH, {"batch": [both], "sentAt": sent_at}, **KEY)
@@ -670,7 +670,7 @@ def test_numbers_and_other_forms_are_timestamps(
 ) -> None:
     assert post("/segment/v1/track", {**TRACK, "timestamp": value}, **KEY).status_code == 200
     assert post(BATCH, {"batch": [{**TRACK, "timestamp": value}]}, **KEY).status_code == 200
-    assert [one.message.timestamp for one in accepted] == [moment] * 2
+    assert [call.message.timestamp for call in accepted] == [moment] * 2
 
 
 # --- Batches --------------------------------------------------------------------------------
@@ -699,7 +699,7 @@ def test_a_batch_keeps_its_order(post: Post, accepted: list[Accepted]) -> None:
     events = [f"event {number}" for number in range(50)]
     batch = [{**TRACK, "event": event} for event in events]
     post(BATCH, {"batch": batch}, **KEY)
-    assert [one.message.event for one in accepted if isinstance(one.message, Track)] == events
+    assert [call.message.event for call in accepted if isinstance(call.message, Track)] == events
 
 
 def test_a_batch_may_have_2500_messages_and_no_more(post: Post, accepted: list[Accepted]) -> None:
@@ -725,7 +725,7 @@ def test_a_message_that_would_be_too_large_alone_is_too_large_in_a_batch(
     large = {**TRACK, "properties": {"planted": "x" * 64 * 1024}}
     assert post(FORWARD, large, **KEY).status_code == 413
     assert post(BATCH, {"batch": [large, TRACK]}, **KEY).status_code == 200
-    note, good = (one.message for one in accepted)
+    note, good = (call.message for call in accepted)
     assert note == UnusableMessage(
         DropReason.INVALID, "unknown", "A message must be at most 65,536 bytes."
     )

@@ -237,10 +237,10 @@ def test_v1_takes_integers_only(path: str, value: bytes, post: Post) -> None:
     ],
 )
 def test_a_clock_is_believed_up_to_five_minutes_ahead(ahead: timedelta, believed: bool) -> None:
-    sent = NOW + ahead
-    expected_time = sent if believed else NOW - timestamps.FUTURE_OFFSET
-    assert timestamps.from_iso(sent.isoformat(), NOW) == expected_time
-    milliseconds = (sent - timestamps.EPOCH) // timedelta(milliseconds=1)
+    moment_sent = NOW + ahead
+    expected_time = moment_sent if believed else NOW - timestamps.FUTURE_OFFSET
+    assert timestamps.from_iso(moment_sent.isoformat(), NOW) == expected_time
+    milliseconds = (moment_sent - timestamps.EPOCH) // timedelta(milliseconds=1)
     assert timestamps.from_milliseconds(milliseconds, NOW) == expected_time
 
 
@@ -261,9 +261,9 @@ def test_a_message_from_the_future_is_taken_as_of_now(
 ) -> None:
     future = "2999-01-01" if path.startswith("/v2") else 32_472_144_000_000
     post(path, MINIMAL[path] | {"timestamp": future})
-    (one,) = accepted
-    assert one.message.timestamp == one.received_at - timestamps.FUTURE_OFFSET
-    assert timestamps.was_clamped(one.message.timestamp, one.received_at)
+    (call,) = accepted
+    assert call.message.timestamp == call.received_at - timestamps.FUTURE_OFFSET
+    assert timestamps.was_clamped(call.message.timestamp, call.received_at)
 
 
 @each("path", PATHS)
@@ -274,10 +274,10 @@ def test_no_other_message_seems_to_be_from_the_future(
     post(path, MINIMAL[path])
     for ahead in (timedelta(minutes=-1), timedelta(minutes=4)):
         moment = now + ahead
-        written = round(moment.timestamp() * 1000) if path.startswith("/v1") else str(moment)
-        assert post(path, MINIMAL[path] | {"timestamp": written}).status_code == 202
+        value = round(moment.timestamp() * 1000) if path.startswith("/v1") else str(moment)
+        assert post(path, MINIMAL[path] | {"timestamp": value}).status_code == 202
     assert not any(
-        timestamps.was_clamped(one.message.timestamp, one.received_at) for one in accepted
+        timestamps.was_clamped(call.message.timestamp, call.received_at) for call in accepted
     )
 
 

@@ -36,7 +36,7 @@ def nested(levels: int, opening: str, closing: str) -> str:
 
 
 @each(
-    ("sent", "kept"),
+    ("body", "traits"),
     [
         ("{}", {}),
         ("null", {}),
@@ -63,15 +63,15 @@ def nested(levels: int, opening: str, closing: str) -> str:
     ],
 )
 def test_traits_are_kept(
-    sent: str, kept: dict[str, Any] | str, post: Post, accepted: list[Accepted]
+    body: str, traits: dict[str, Any] | str, post: Post, accepted: list[Accepted]
 ) -> None:
-    assert post("/v2/identify", identify(sent)).status_code == 202
-    assert stored(accepted) == (json.loads(kept) if isinstance(kept, str) else kept)
+    assert post("/v2/identify", identify(body)).status_code == 202
+    assert stored(accepted) == (json.loads(traits) if isinstance(traits, str) else traits)
 
 
 @each(("path", "required"), LEGACY_AND_CURRENT)
 @each(
-    "sent",
+    "traits",
     [
         "[]",
         '"plan"',
@@ -90,14 +90,14 @@ def test_traits_are_kept(
     ],
 )
 def test_traits_beyond_their_limits_are_rejected(
-    path: str, required: str, sent: str, post: Post
+    path: str, required: str, traits: str, post: Post
 ) -> None:
-    body = b'{"%s": "ada", "traits": %s}' % (required.encode(), sent.encode())
+    body = b'{"%s": "ada", "traits": %s}' % (required.encode(), traits.encode())
     assert refusal(post(path, body)) == (400, "invalid_field", "traits")
 
 
 @each(
-    "sent",
+    "traits",
     [
         json.dumps({"😀" * 256: 1}),
         json.dumps({f"key {number}": number for number in range(256)}),
@@ -107,14 +107,14 @@ def test_traits_beyond_their_limits_are_rejected(
     ],
 )
 def test_traits_at_their_limits_are_accepted(
-    sent: str, post: Post, accepted: list[Accepted]
+    traits: str, post: Post, accepted: list[Accepted]
 ) -> None:
-    assert post("/v2/identify", identify(sent)).status_code == 202
-    assert stored(accepted) == json.loads(sent)
+    assert post("/v2/identify", identify(traits)).status_code == 202
+    assert stored(accepted) == json.loads(traits)
 
 
 @pytest.mark.parametrize(
-    "sent",
+    "traits",
     [
         '{"\\u0000": "\\u0000", "\\ud800": ["\\udfff"], "a": "\\u0001\\uffff\\u007f"}',
         '{"a": [1e308, 5e-324, -0.0, 1e-999, 18446744073709551615, -9223372036854775808]}',
@@ -122,14 +122,14 @@ def test_traits_at_their_limits_are_accepted(
     ],
 )
 def test_whatever_is_accepted_fits_the_inbox_and_jsonb(
-    sent: str, post: Post, accepted: list[Accepted], db: None
+    traits: str, post: Post, accepted: list[Accepted], db: None
 ) -> None:
-    post("/v2/identify", identify(sent))
+    post("/v2/identify", identify(traits))
     message = accepted[0].message
     assert decode(encode(message)) == message
     with connection.cursor() as cursor:
         cursor.execute("SELECT %s::jsonb::text", [json.dumps(stored(accepted))])
         (read,) = cursor.fetchone()
     # jsonb spells 1e308 as an integer of 309 digits.
-    sent = json.dumps(stored(accepted))
-    assert json.loads(read, parse_int=float) == json.loads(sent, parse_int=float)
+    traits = json.dumps(stored(accepted))
+    assert json.loads(read, parse_int=float) == json.loads(traits, parse_int=float)

@@ -83,14 +83,17 @@ class Provider:
 
     def authorize(self, url: str) -> dict[str, str]:
         """The parameters with which the provider sends the person back."""
-        sent = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+        parameters = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
         assert url.startswith(f"{self.issuer}/authorize?")
-        assert sent["client_id"] == CLIENT_ID and sent["response_type"] == "code"
-        assert sent["code_challenge_method"] == "S256" and "openid" in sent["scope"].split()
-        assert len(sent["state"]) >= 32 and len(sent["nonce"]) >= 32
+        assert parameters["client_id"] == CLIENT_ID and parameters["response_type"] == "code"
+        assert (
+            parameters["code_challenge_method"] == "S256"
+            and "openid" in parameters["scope"].split()
+        )
+        assert len(parameters["state"]) >= 32 and len(parameters["nonce"]) >= 32
         code = f"code-{len(self._codes)}"
-        self._codes[code] = sent
-        return {"code": code, "state": sent["state"], "iss": self.issuer}
+        self._codes[code] = parameters
+        return {"code": code, "state": parameters["state"], "iss": self.issuer}
 
     # --- The service --------------------------------------------------------------------------
 
@@ -132,17 +135,20 @@ class Provider:
         by_form = (form.get("client_id"), form.get("client_secret")) == (CLIENT_ID, CLIENT_SECRET)
         if headers["Authorization"] != f"Basic {basic}" and not by_form:
             return 401, {"error": "invalid_client"}
-        begun = self._codes.pop(form["code"], None)
+        authorization = self._codes.pop(form["code"], None)
         challenge = base64.urlsafe_b64encode(
             hashlib.sha256(form["code_verifier"].encode()).digest()
         ).rstrip(b"=")
         if (
-            begun is None
-            or begun["code_challenge"] != challenge.decode()
-            or begun["redirect_uri"] != form["redirect_uri"]
+            authorization is None
+            or authorization["code_challenge"] != challenge.decode()
+            or authorization["redirect_uri"] != form["redirect_uri"]
         ):
             return 400, {"error": "invalid_grant"}
-        return 200, {"access_token": "an access token", "id_token": self._id_token(begun["nonce"])}
+        return 200, {
+            "access_token": "an access token",
+            "id_token": self._id_token(authorization["nonce"]),
+        }
 
     def _id_token(self, nonce: str) -> str:
         now = int(time.time())

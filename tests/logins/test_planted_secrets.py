@@ -29,9 +29,9 @@ def test_what_signs_in_is_found_nowhere(
 
     # At the provider, and once refused there.
     client = Client()
-    begun = client.get("/admin/login/single-sign-on/")["Location"]
-    sent = {name: values[0] for name, values in parse_qs(urlsplit(begun).query).items()}
-    back = provider.authorize(begun)
+    location = client.get("/admin/login/single-sign-on/")["Location"]
+    parameters = {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
+    back = provider.authorize(location)
     client.get("/admin/login/single-sign-on/callback/", back)
     pages.append(client.get("/admin/login/single-sign-on/callback/", back))
 
@@ -52,12 +52,12 @@ def test_what_signs_in_is_found_nowhere(
     pages.append(Client().get("/openapi.json"))
 
     stored = " ".join(str(row.get_decoded()) for row in Session.objects.all())
-    shown = " ".join(page.content.decode() for page in pages)
+    content = " ".join(page.content.decode() for page in pages)
     key = str(again.session.session_key)
     planted = [PASSWORD, CLIENT_SECRET, secret, codes[1], back["code"], "an access token", key]
-    planted += [sent[name] for name in ("state", "nonce", "code_challenge")]
+    planted += [parameters[name] for name in ("state", "nonce", "code_challenge")]
     for value in planted:
-        assert value not in shown and value not in stored and value not in caplog.text
+        assert value not in content and value not in stored and value not in caplog.text
         assert places_of(value) - {"django_session.session_key"} == set()
     assert SecondFactor.objects.get().secret == secret, "it was there to be found"
     assert places_of(key) and LoginSession.objects.filter(pk=sessions.digest(key)).exists()

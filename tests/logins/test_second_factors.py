@@ -182,13 +182,13 @@ def test_an_app_is_added_with_its_first_code_and_brings_recovery_codes(maya: Adm
     page = client.get("/admin/account/apps/add/").content.decode()
     secret = client.session["new_app"]
     assert secret in page and "<svg" in page and "style=" not in page
-    wrong = client.post("/admin/account/apps/add/", {"name": "Phone", "code": "000000"})
-    assert "This is not the code that the app should show now." in wrong.content.decode()
+    error = client.post("/admin/account/apps/add/", {"name": "Phone", "code": "000000"})
+    assert "This is not the code that the app should show now." in error.content.decode()
     assert not SecondFactor.objects.exists() and client.session["new_app"] == secret
     code = pyotp.TOTP(secret).at(timezone.now())
-    shown = client.post("/admin/account/apps/add/", {"name": "Phone", "code": code})
-    codes = shown.context["codes"]
-    assert len(codes) == 10 and codes[0] in shown.content.decode()
+    response = client.post("/admin/account/apps/add/", {"name": "Phone", "code": code})
+    codes = response.context["codes"]
+    assert len(codes) == 10 and codes[0] in response.content.decode()
     assert "new_app" not in client.session
     page = client.get("/admin/account/").content.decode()
     assert "Authenticator app" in page and "10 left" in page
@@ -275,8 +275,8 @@ def test_a_login_that_must_have_one_is_led_to_it_before_anything_else(
     client.post("/admin/account/apps/add/", {"name": "Phone", "code": code})
     assert is_in(client)
     factor = SecondFactor.objects.get()
-    kept = client.post(f"/admin/account/factors/{factor.pk}/remove/", follow=True)
-    assert "Add another one before you remove this one." in kept.content.decode()
+    refusal = client.post(f"/admin/account/factors/{factor.pk}/remove/", follow=True)
+    assert "Add another one before you remove this one." in refusal.content.decode()
     assert SecondFactor.objects.count() == 1
     # A session that began without it, before it was required.
     old = logged_in(maya)

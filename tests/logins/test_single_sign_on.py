@@ -34,9 +34,9 @@ CALLBACK = "/admin/login/single-sign-on/callback/"
 
 def come_back(provider: Provider, client: Client, **changed: str) -> Any:
     """Sign in at the provider, and return to the service."""
-    begun = client.get(START)
-    assert begun.status_code == 302, begun.content.decode()
-    return client.get(CALLBACK, {**provider.authorize(begun["Location"]), **changed})
+    response = client.get(START)
+    assert response.status_code == 302, response.content.decode()
+    return client.get(CALLBACK, {**provider.authorize(response["Location"]), **changed})
 
 
 def signed_in(provider: Provider) -> Client:
@@ -283,9 +283,9 @@ def test_each_failure_has_a_sentence(
         assert refusal(provider).startswith("The clocks of this service and of Example ID differ")
     provider.behavior.token = {}
     assert refusal(provider, code="used before") == "The sign-in took too long. Start again."
-    begun = Client()
-    state = provider.authorize(begun.get(START)["Location"])["state"]
-    denied = begun.get(CALLBACK, {"error": "access_denied", "state": state})
+    visitor = Client()
+    state = provider.authorize(visitor.get(START)["Location"])["state"]
+    denied = visitor.get(CALLBACK, {"error": "access_denied", "state": state})
     assert denied.context["text"] == "Example ID refused the sign-in. Start again."
     provider.behavior.auth_methods = ("client_secret_post",)
     settings.OIDC = {**settings.OIDC, "client_secret": "wrong"}
@@ -330,8 +330,8 @@ def test_another_site_cannot_begin_it(provider: Provider) -> None:
 
 def test_it_leads_nowhere_else(provider: Provider, ada: AdminUser) -> None:
     client = Client()
-    begun = client.get("/admin/login/single-sign-on/?next=https://evil.example.com/")
-    response = client.get(CALLBACK, provider.authorize(begun["Location"]))
+    start = client.get("/admin/login/single-sign-on/?next=https://evil.example.com/")
+    response = client.get(CALLBACK, provider.authorize(start["Location"]))
     assert response["Location"] == reverse("admin:index")
 
 
@@ -425,20 +425,20 @@ def test_the_mapping_is_read_from_text_and_json() -> None:
     json_text = '{"CN=admins": ["superuser"], "growth": ["Acme:manager", "7:viewer"]}'
     assert role_mapping("X", json_text) == expected
     assert role_mapping("X", "") == {}
-    for wrong in ("growth", "growth=manager", "growth=Acme:owner", "=superuser", "{", '{"a": 1}'):
+    for text in ("growth", "growth=manager", "growth=Acme:owner", "=superuser", "{", '{"a": 1}'):
         with pytest.raises(ImproperlyConfigured, match="X "):
-            role_mapping("X", wrong)
+            role_mapping("X", text)
 
 
 def test_settings_that_would_let_nobody_or_everybody_in_are_refused() -> None:
     fine = {"scopes": "openid", "client_id": "eds", "client_secret": "secret"}
     assert oidc(issuer="", client_id="", client_secret="", scopes="openid") == {}
-    for issuer, wrong in (
+    for issuer, problem in (
         ("", "EDS_OIDC_ISSUER must be set, too"),
         ("http://login.example.com", "must look like https://"),
         ("login.example.com", "must look like https://"),
     ):
-        with pytest.raises(ImproperlyConfigured, match=wrong):
+        with pytest.raises(ImproperlyConfigured, match=problem):
             oidc(issuer=issuer, **fine)
     with pytest.raises(ImproperlyConfigured, match="must contain openid"):
         oidc(issuer="https://login.example.com", **{**fine, "scopes": "email"})

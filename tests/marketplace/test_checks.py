@@ -42,9 +42,9 @@ NO_VENDOR_ID = (
 
 def refusal(simulator: Simulator, **changed: str) -> tuple[str | None, str]:
     """The field and the message of the rejection."""
-    with pytest.raises(DetailsRejected) as caught:
+    with pytest.raises(DetailsRejected) as error:
         connecting.verify_details(details_of(simulator, **changed), fast_client)
-    return caught.value.field, caught.value.message
+    return error.value.field, error.value.message
 
 
 def test_correct_details_give_the_developer_id_and_the_app(simulator: Simulator) -> None:

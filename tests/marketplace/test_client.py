@@ -302,9 +302,9 @@ def test_the_error_says_why_a_response_cannot_be_decoded(
     reason: str,
 ) -> None:
     http.get(VENDOR, body=body, content_type=content_type)
-    with pytest.raises(UnexpectedResponse) as caught:
+    with pytest.raises(UnexpectedResponse) as error:
         speaker.developer_id("1234567")
-    assert caught.value.reason == reason
+    assert error.value.reason == reason
     assert len(http.calls) == 1
 
 
@@ -341,9 +341,9 @@ def test_a_network_error_is_retried_and_not_quoted(
     reason: str,
 ) -> None:
     http.get(VENDOR, body=error)
-    with pytest.raises(MarketplaceUnavailable) as caught:
+    with pytest.raises(MarketplaceUnavailable) as unavailable:
         speaker.developer_id("1234567")
-    assert str(caught.value) == caught.value.reason == reason
+    assert str(unavailable.value) == unavailable.value.reason == reason
     assert len(slept) == 3
 
 
@@ -370,10 +370,10 @@ def test_the_minute_applies_to_all_delays_together(
     http: responses.RequestsMock, speaker: MarketplaceClient, slept: list[float]
 ) -> None:
     http.get(VENDOR, status=429, headers={"Retry-After": "25"})
-    with pytest.raises(MarketplaceUnavailable) as caught:
+    with pytest.raises(MarketplaceUnavailable) as error:
         speaker.developer_id("1234567")
     assert slept == [25.0, 25.0]
-    assert caught.value.retry_after == 25.0
+    assert error.value.retry_after == 25.0
 
 
 @each(

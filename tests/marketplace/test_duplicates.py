@@ -147,11 +147,11 @@ ROWS = st.fixed_dictionaries(
 
 
 def stored(product: Product) -> tuple[Any, Any]:
-    kept = License.objects.filter(product=product).order_by("key")
+    rows = License.objects.filter(product=product).order_by("key")
     stored_traits = {
-        name: traits(product, name) for name in ("fjord", "harbor") if kept.filter(cloud_id=name)
+        name: traits(product, name) for name in ("fjord", "harbor") if rows.filter(cloud_id=name)
     }
-    return list(kept.values_list("key", "cloud_id", "fields")), stored_traits
+    return list(rows.values_list("key", "cloud_id", "fields")), stored_traits
 
 
 @pytest.mark.slow

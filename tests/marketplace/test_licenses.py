@@ -302,8 +302,8 @@ def test_unknown_fields_do_not_change_the_digest() -> None:
 
 def test_the_order_of_fields_does_not_change_the_digest() -> None:
     record = a_record(tier="10 Users", contactDetails={"company": "A", "region": "EMEA"})
-    turned = {name: record[name] for name in reversed(record)}
-    assert read(turned) == read(record)
+    reordered = {name: record[name] for name in reversed(record)}
+    assert read(reordered) == read(record)
 
 
 json_values = st.recursive(
@@ -385,6 +385,8 @@ def test_the_paid_license_of_a_sample_site_counts() -> None:
     names = ("same_cloud_id_a_expired_evaluation", "same_cloud_id_b_active_commercial")
     for order in permutations(names):
         read_ones = [read(CASES[name]) for name in order]
-        candidates = {one.key: one.fields for one in read_ones if isinstance(one, ParsedLicense)}
+        candidates = {
+            parsed.key: parsed.fields for parsed in read_ones if isinstance(parsed, ParsedLicense)
+        }
         paid = CASES["same_cloud_id_b_active_commercial"]["appEntitlementNumber"]
         assert licenses.best_key(candidates) == paid

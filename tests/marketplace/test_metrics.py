@@ -102,6 +102,8 @@ def test_the_number_of_samples_and_queries_is_bounded(
             last_error="No.",
         )
     with django_assert_max_num_queries(7):
-        found = samples("eds_license_problem")
-    assert [product for _, product, _, _ in found] == ["P5", "P4", "P3"], "the oldest successes"
+        problem_samples = samples("eds_license_problem")
+    assert [product for _, product, _, _ in problem_samples] == ["P5", "P4", "P3"], (
+        "the oldest successes"
+    )
     assert states()["failing"] == 5

@@ -15,9 +15,9 @@ class Broken(Exception):
 class Pages:
     """Numbers from 1 to *last*, each of which is a page. The *broken* one cannot be read."""
 
-    def __init__(self, last: int, broken: int = 0) -> None:
+    def __init__(self, last: int, broken_page: int = 0) -> None:
         self.reads: list[int] = []
-        self._last, self._broken = last, broken
+        self._last, self._broken = last, broken_page
         self._changed = threading.Condition()
 
     def read(self, position: int) -> int:
@@ -86,7 +86,7 @@ def test_no_more_pages_are_read_than_allowed() -> None:
 
 
 def test_a_failure_is_raised_after_the_pages_before_it() -> None:
-    pages = Pages(last=9, broken=3)
+    pages = Pages(last=9, broken_page=3)
     with pages.prefetcher(limit=4) as prefetcher:
         pages.wait_for(1, 2, 3)
         assert take(prefetcher, 2) == [1, 2]
@@ -97,7 +97,7 @@ def test_a_failure_is_raised_after_the_pages_before_it() -> None:
 
 
 def test_leaving_the_block_ignores_a_failure() -> None:
-    pages = Pages(last=9, broken=1)
+    pages = Pages(last=9, broken_page=1)
     with pages.prefetcher():
         pages.wait_for(1)
 

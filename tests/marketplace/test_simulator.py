@@ -218,14 +218,14 @@ def test_requests_are_recorded_without_credentials(caller: Caller) -> None:
 
 
 def test_the_same_seed_and_day_generate_the_same_licenses() -> None:
-    def made(seed: int) -> list[Any]:
+    def generated(seed: int) -> list[Any]:
         return list(records.generate_licenses(create_vendor(seed), seed, 300, TODAY))
 
     def numbers(rows: list[Any]) -> set[str]:
         return {row["appEntitlementNumber"] for row in rows}
 
-    assert made(1) == made(1)
-    assert not numbers(made(1)) & numbers(made(2))
+    assert generated(1) == generated(1)
+    assert not numbers(generated(1)) & numbers(generated(2))
     assert create_vendor(1) != create_vendor(2)
 
 

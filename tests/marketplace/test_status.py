@@ -99,13 +99,21 @@ def test_a_running_sync_shows_its_page_and_its_licenses(acme: Product) -> None:
     assert line.share is None, "nobody knows how many there will be"
 
 
-@pytest.mark.parametrize(("seen", "share"), [(0, 0), (250, 49), (503, 99), (9000, 99)])
+@pytest.mark.parametrize(("records_seen", "share"), [(0, 0), (250, 49), (503, 99), (9000, 99)])
 def test_the_progress_of_a_full_sync_is_relative_to_the_last_one(
-    acme: Product, seen: int, share: int
+    acme: Product, records_seen: int, share: int
 ) -> None:
     connection = a_connection(acme)
     a_run(connection, "succeeded", seen=3, unchanged=3)
-    a_run(connection, "running", kind=Kind.FULL, since=None, pages=1, seen=seen, unchanged=seen)
+    a_run(
+        connection,
+        "running",
+        kind=Kind.FULL,
+        since=None,
+        pages=1,
+        seen=records_seen,
+        unchanged=records_seen,
+    )
     line = progress(connection)
     assert line is not None and line.share == share
 

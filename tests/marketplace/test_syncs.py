@@ -53,9 +53,9 @@ def parameters(simulator: Simulator) -> list[dict[str, str]]:
         "limit": "50",
     }
     all_parameters = [request.parameters for request in license_requests(simulator)]
-    assert all(common.items() <= given.items() for given in all_parameters)
+    assert all(common.items() <= query.items() for query in all_parameters)
     return [
-        {name: given[name] for name in given.keys() - common.keys()} for given in all_parameters
+        {name: query[name] for name in query.keys() - common.keys()} for query in all_parameters
     ]
 
 
@@ -254,12 +254,12 @@ def test_the_connections_value_wins_over_what_the_vendor_sends(
     told_first: bool,
 ) -> None:
     simulator.feed.add(a_license(simulator, 1, cloudSiteHostname="acme.example"))
-    sent = group("site-0001", hours, None, **{"am.cloudsitehostname": "theirs", "am.unknown": 1})
+    message = group("site-0001", hours, None, **{"am.cloudsitehostname": "theirs", "am.unknown": 1})
     if told_first:
-        tell(acme, sent)
+        tell(acme, message)
     work(connection)
     if not told_first:
-        tell(acme, sent)
+        tell(acme, message)
     assert traits(acme, "site-0001")["am.cloudSiteHostname"] == "acme.example"
     assert traits(acme, "site-0001")["am.unknown"] == 1
     assert "am.cloudsitehostname" not in traits(acme, "site-0001")

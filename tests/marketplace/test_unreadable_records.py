@@ -170,12 +170,14 @@ def test_no_record_stops_its_neighbors_or_later_pages(
     db: None, simulator: Simulator, record: bytes
 ) -> None:
     product = Product.create_with_workspace("Initech")
-    good = [msgspec.json.encode(one) for one in licenses(simulator, 60)]
+    good = [msgspec.json.encode(record) for record in licenses(simulator, 60)]
     simulator.feed = Feed([*good[:10], record, *good[10:]])
     connection = connect(product, simulator)
     for turn in range(2):
         run = work(connection)
         assert run.state == RunState.SUCCEEDED
         assert run.seen == 61
-        assert turn or accounts(product) >= {one["cloudId"] for one in licenses(simulator, 60)}
+        assert turn or accounts(product) >= {
+            record["cloudId"] for record in licenses(simulator, 60)
+        }
         sync_now(connection, NOON + HOUR, Kind.FULL)

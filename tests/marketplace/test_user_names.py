@@ -31,7 +31,7 @@ def read(connection: Connection) -> Connection:
 
 
 @pytest.mark.parametrize(
-    ("user_name", "shown"),
+    ("user_name", "mask"),
     [
         ("ida@example.com", "i…@example.com"),
         ("ida.b@x@example.com", "i…@example.com"),
@@ -40,8 +40,8 @@ def read(connection: Connection) -> Connection:
         ("", "…"),
     ],
 )
-def test_pages_show_the_first_letter_and_the_domain(user_name: str, shown: str) -> None:
-    assert user_names.mask(user_name) == shown
+def test_pages_show_the_first_letter_and_the_domain(user_name: str, mask: str) -> None:
+    assert user_names.mask(user_name) == mask
 
 
 def test_a_long_user_name_fits_its_column() -> None:

@@ -160,39 +160,41 @@ class Story:
     accounts: int = 3
     traits: dict[str, Any] = field(default_factory=dict)
     # On the page; and in the problem, with what to do.
-    shown: str = "<strong>Connected.</strong>"
+    page_text: str = "<strong>Connected.</strong>"
     problem: tuple[str, ...] = ()
 
 
 STORIES = {
     "always free": Story(free_licenses, traits={"am.licenseType": "FREE"}),
     "only exports": Story(
-        large_vendor, shown=f"read as an export, because it returned 500. {texts.NOT_COMPARED}"
+        large_vendor, page_text=f"read as an export, because it returned 500. {texts.NOT_COMPARED}"
     ),
-    "only start dates": Story(quarters_only, shown="read by start date, because it returned 500"),
+    "only start dates": Story(
+        quarters_only, page_text="read by start date, because it returned 500"
+    ),
     "data insights rejected": Story(
         dated_insights(WithoutStart.REJECTED), traits={"am.parentProductEdition": "Premium"}
     ),
     "data insights missing": Story(
         dated_insights(WithoutStart.WITHOUT_INSIGHTS),
         traits={"am.parentProductEdition": "Premium"},
-        shown="read in two parts",
+        page_text="read in two parts",
     ),
     "old licenses missing": Story(
-        dated_insights(WithoutStart.WITHOUT_OLD_LICENSES), shown="read in two parts"
+        dated_insights(WithoutStart.WITHOUT_OLD_LICENSES), page_text="read in two parts"
     ),
-    "a license that no decoder takes": Story(half_a_character, shown="half of a character"),
+    "a license that no decoder takes": Story(half_a_character, page_text="half of a character"),
     "a special cloud that is forbidden": Story(
-        forbidden_cloud, shown="may not view licenses of government clouds (403)"
+        forbidden_cloud, page_text="may not view licenses of government clouds (403)"
     ),
     "fewer licenses than reported": Story(
-        lost_licenses, shown="The marketplace reports 5 licenses and sent 3."
+        lost_licenses, page_text="The marketplace reports 5 licenses and sent 3."
     ),
     "several sites": Story(
         several_sites, traits={"am.tier.number": 800, "am.tier.lentBy": "E-0009"}
     ),
     "reports a day late": Story(
-        three_licenses, late_report, accounts=4, shown="reports lag behind by up to a day"
+        three_licenses, late_report, accounts=4, page_text="reports lag behind by up to a day"
     ),
     "a page that always fails": Story(
         broken_page,
@@ -226,7 +228,7 @@ STORIES = {
     "an expired token": Story(
         three_licenses,
         lambda simulator, connection: simulator.expire_token(),
-        shown="<strong>Requires authentication.</strong>",
+        page_text="<strong>Requires authentication.</strong>",
         problem=("(401)", "Create a new API token without scopes"),
     ),
     "a token that ends soon": Story(
@@ -265,7 +267,7 @@ def test_a_vendor_from_the_form_to_the_page_and_the_metrics(
 
     address = reverse("admin:marketplace_connection_change", args=[connection.pk])
     html = unescape(root.get(address).content.decode())
-    assert story.shown in html
+    assert story.page_text in html
     connection.refresh_from_db()
     assert ("Syncs run every 6 hours." in html) == (connection.state == State.ACTIVE)
     problems = problems_in_metrics(settings)
@@ -273,8 +275,10 @@ def test_a_vendor_from_the_form_to_the_page_and_the_metrics(
     for part in story.problem:
         assert part in problems[0] and part in html
     assert len(accounts(acme)) == story.accounts, "nothing that arrived is lost"
-    shown = [traits(acme, account) for account in accounts(acme)]
-    assert not story.traits or any(story.traits.items() <= given.items() for given in shown)
+    trait_sets = [traits(acme, account) for account in accounts(acme)]
+    assert not story.traits or any(
+        story.traits.items() <= traits_of_one.items() for traits_of_one in trait_sets
+    )
 
 
 def work_to_the_end(connection: Connection) -> str:

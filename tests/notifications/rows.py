@@ -72,6 +72,6 @@ def subscribe(
     return subscription
 
 
-def told() -> list[str]:
+def outbox_texts() -> list[str]:
     """The titles of all messages in the outbox, the oldest first."""
     return list(OutboxMessage.objects.order_by("pk").values_list("title", flat=True))

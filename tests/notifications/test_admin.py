@@ -48,8 +48,12 @@ def add_webhook(client: Client, product: Product, address: str) -> tuple[Destina
 def test_a_destination_is_tested_when_it_is_added_and_shows_its_secret_once(
     member: Client, acme: Product, receiver: Receiver
 ) -> None:
-    chosen = html(member, url("destination", "add"))
-    assert "Send notifications of" in chosen and "Webhook" in chosen and ">Email<" not in chosen
+    form_page = html(member, url("destination", "add"))
+    assert (
+        "Send notifications of" in form_page
+        and "Webhook" in form_page
+        and ">Email<" not in form_page
+    )
     destination, page = add_webhook(member, acme, receiver.url)
     assert destination.state == Destination.State.ACTIVE
     assert receiver.received[0].content["type"] == "destination.test"
@@ -135,11 +139,11 @@ def test_a_subscription_is_added_in_two_steps(member: Client, rows: Rows) -> Non
     assert "Acme · Default" not in html(member, url("subscription", "add"), **elsewhere)
     page = html(member, url("subscription", "add"))
     assert "Tell when" in page and "Enters a segment" in page
-    chosen = {"trigger": "segment_left", "workspace": rows.workspace.pk}
-    page = html(member, url("subscription", "add"), **chosen)
+    parameters = {"trigger": "segment_left", "workspace": rows.workspace.pk}
+    page = html(member, url("subscription", "add"), **parameters)
     assert "acme segment" in page and "Only if in" in page and 'name="threshold"' not in page
     form = {
-        **chosen,
+        **parameters,
         "segment": rows.segment.pk,
         "destination": rows.subscription.destination_id,
         "quiet_hours": 24,
@@ -231,8 +235,8 @@ def test_the_products_page_says_which_destinations_are_paused(
     assert "are paused" not in html(member, page)
     destination = rows.subscription.destination
     member.post(url("destination", "pause", destination.pk))
-    shown = html(member, page)
-    assert f"{destination}</a> are paused. Paused by" in shown
+    page_text = html(member, page)
+    assert f"{destination}</a> are paused. Paused by" in page_text
 
 
 def test_a_viewer_sees_destinations_and_no_address(reader: Client, rows: Rows) -> None:

@@ -7,7 +7,7 @@ import pytest
 from engagement.models import Product
 from notifications.models import OutboxMessage
 from tests.engagement.history import identify, tell
-from tests.notifications.rows import Clock, a_destination, settle, subscribe, told
+from tests.notifications.rows import Clock, a_destination, outbox_texts, settle, subscribe
 from tests.notifications.test_triggers import track_at
 
 pytestmark = pytest.mark.django_db
@@ -26,13 +26,13 @@ def test_an_insight_that_appears_and_one_that_ends_are_told(acme: Product, clock
             insight="activity_stopped",
         )
     settle(clock)
-    assert told() == []
+    assert outbox_texts() == []
     clock.now += timedelta(days=8)
     settle(clock)
-    assert told() == ["initech has the insight “Activity stopped”."]
+    assert outbox_texts() == ["initech has the insight “Activity stopped”."]
     tell(acme, *track_at(clock, "ann"))
     settle(clock)
-    assert told()[1:] == ["initech no longer has the insight “Activity stopped”."]
+    assert outbox_texts()[1:] == ["initech no longer has the insight “Activity stopped”."]
     payload = OutboxMessage.objects.order_by("pk")[0].payload
     assert payload["data"]["insight"] == "activity_stopped"
     assert payload["data"]["after"]["has_insight"] is True

@@ -15,7 +15,14 @@ from notifications.models import OutboxMessage
 from notifications.watching import outbox, sweep
 from tests.engagement.history import group, tell
 from tests.notifications.receiver import Receiver
-from tests.notifications.rows import Clock, a_destination, a_segment, settle, subscribe, told
+from tests.notifications.rows import (
+    Clock,
+    a_destination,
+    a_segment,
+    outbox_texts,
+    settle,
+    subscribe,
+)
 from tests.pipeline.test_workers_that_do_not_survive import kill_this_process, survives
 from tests.pipeline.waiting import Eventually, somebody_else, until_somebody_waits_for_a_lock
 
@@ -103,4 +110,4 @@ def test_a_sweep_waits_for_scoring_that_is_under_way(acme: Product, clock: Clock
         swept = Eventually(lambda: sweep.sweep(clock.step()))
         until_somebody_waits_for_a_lock()
     swept.result()
-    assert len(told()) == len(ACCOUNTS)
+    assert len(outbox_texts()) == len(ACCOUNTS)

@@ -12,9 +12,9 @@ from tests.notifications.rows import (
     Clock,
     a_destination,
     a_segment,
+    outbox_texts,
     settle,
     subscribe,
-    told,
 )
 
 pytestmark = pytest.mark.django_db
@@ -36,14 +36,14 @@ def test_entering_and_leaving_are_told_and_delivered_signed(
     subscribe(destination, "segment_left", segment=paying)
     settle(clock)
     # The first sweep only looks.
-    assert told() == []
+    assert outbox_texts() == []
     tell(acme, group("hooli", hours=1, plan="pro"), group("initech", hours=1, plan="free"))
     settle(clock)
-    assert sorted(told()) == ["Hooli entered Paying.", "Initech left Paying."]
+    assert sorted(outbox_texts()) == ["Hooli entered Paying.", "Initech left Paying."]
     settle(clock)
-    assert len(told()) == 2
+    assert len(outbox_texts()) == 2
     assert deliver(clock) == {Delivery.Outcome.DELIVERED: 2}
-    assert sorted(receiver.texts()) == sorted(told())
+    assert sorted(receiver.texts()) == sorted(outbox_texts())
     webhook = Webhook(destination.signing_secrets)
     for received in receiver.received:
         received.headers["webhook-timestamp"]

@@ -23,10 +23,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 USERS = ["ann", "bob", "cyd", "dan"]
 EVENT, OTHER_EVENT = "opened", "paid"
 
-happened = st.tuples(st.sampled_from(USERS), st.sampled_from([EVENT, OTHER_EVENT]),
+activities = st.tuples(st.sampled_from(USERS), st.sampled_from([EVENT, OTHER_EVENT]),
                      st.integers(0, 16))  # fmt: skip
 steps = st.one_of(
-    st.tuples(st.just("events"), st.lists(happened, min_size=1, max_size=4)),
+    st.tuples(st.just("events"), st.lists(activities, min_size=1, max_size=4)),
     st.tuples(st.just("days"), st.integers(1, 8)),
     st.tuples(st.just("rule"), st.integers(0, 6)),
     st.tuples(st.just("weight"), st.integers(0, 3)),
@@ -94,8 +94,8 @@ def _play(story: list[Any]) -> None:
         before = after
     for key, subscription in subscriptions.items():
         rows = OutboxMessage.objects.filter(subscription_id=subscription.pk).order_by("pk")
-        found = [(key[0], row.external_id) for row in rows]
-        assert by_step(found) == by_step(expected[key]), key
+        pairs = [(key[0], row.external_id) for row in rows]
+        assert by_step(pairs) == by_step(expected[key]), key
     ids = list(OutboxMessage.objects.values_list("message_id", flat=True))
     assert len(ids) == len(set(ids))
     watch = next(iter(subscriptions.values())).watch
@@ -104,10 +104,10 @@ def _play(story: list[Any]) -> None:
     assert stored == len(before)
 
 
-def by_step(told: list[tuple[str, str]]) -> dict[str, int]:
+def by_step(pairs: list[tuple[str, str]]) -> dict[str, int]:
     """How often each user was told of."""
     counted: dict[str, int] = {}
-    for _, user in told:
+    for _, user in pairs:
         counted[user] = counted.get(user, 0) + 1
     return counted
 

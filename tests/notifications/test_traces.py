@@ -37,7 +37,7 @@ Post = Callable[[str | None], None]
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"),
+    ("header", "trace"),
     [
         (SAMPLED, SAMPLED),
         (SAMPLED.upper(), None),
@@ -51,8 +51,8 @@ Post = Callable[[str | None], None]
         ("00-x'; DROP TABLE", None),
     ],
 )
-def test_only_valid_trace_contexts_are_kept(sent: str, kept: str | None) -> None:
-    assert trace_context.from_environ({"HTTP_TRACEPARENT": sent}) == kept
+def test_only_valid_trace_contexts_are_kept(header: str, trace: str | None) -> None:
+    assert trace_context.from_environ({"HTTP_TRACEPARENT": header}) == trace
 
 
 @pytest.fixture

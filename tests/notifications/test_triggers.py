@@ -22,9 +22,9 @@ from tests.notifications.rows import (
     Clock,
     a_destination,
     a_segment,
+    outbox_texts,
     settle,
     subscribe,
-    told,
 )
 
 pytestmark = pytest.mark.django_db
@@ -65,12 +65,12 @@ def test_a_score_that_crosses_a_value_is_told_in_its_direction(
             threshold=60,
         )
     settle(clock)
-    assert told() == []
+    assert outbox_texts() == []
     # The rolling window leaves Ann behind, and Bob catches up.
     clock.now += timedelta(days=8)
     tell(acme, *track_at(clock, "bob", 10))
     settle(clock)
-    assert sorted(message.split(":")[0] for message in told()) == [
+    assert sorted(message.split(":")[0] for message in outbox_texts()) == [
         "Ann fell below 60",
         "bob rose to 60 or more",
     ]
@@ -94,7 +94,7 @@ def test_a_score_that_moves_is_told(acme: Product, destination: Destination, clo
     settle(clock)
     clock.now += timedelta(days=8)
     settle(clock)
-    (message,) = told()
+    (message,) = outbox_texts()
     assert message.startswith("initech fell by ")
 
 
@@ -107,12 +107,12 @@ def test_the_first_event_of_a_new_account_is_told_once(
     settle(clock)
     tell(acme, identify("bob", group="hooli", hours=1))
     settle(clock)
-    assert told() == []
+    assert outbox_texts() == []
     tell(acme, *track_at(clock, "bob"))
     settle(clock)
     tell(acme, *track_at(clock, "bob"), *track_at(clock, "ann"))
     settle(clock)
-    assert told() == ["hooli had a first event."]
+    assert outbox_texts() == ["hooli had a first event."]
 
 
 # --- Filters, pauses, and floods ----------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_only_subjects_in_the_filters_segment_are_told_of(
     settle(clock)
     pay(acme, clock, "account 1", seats=5)
     pay(acme, clock, "account 2", seats=500)
-    assert told() == ["account 2 entered Paying."]
+    assert outbox_texts() == ["account 2 entered Paying."]
 
 
 def test_a_subject_is_told_of_once_in_the_quiet_period(
@@ -149,10 +149,10 @@ def test_a_subject_is_told_of_once_in_the_quiet_period(
     settle(clock)
     for plan in ("pro", "free", "pro", "free"):
         pay(acme, clock, "account 1", plan=plan)
-    assert told() == ["account 1 entered Paying."]
+    assert outbox_texts() == ["account 1 entered Paying."]
     clock.now += timedelta(days=1)
     pay(acme, clock, "account 1", plan="pro")
-    assert told() == ["account 1 entered Paying."] * 2
+    assert outbox_texts() == ["account 1 entered Paying."] * 2
 
 
 def test_more_changes_than_anybody_reads_become_one_message(
@@ -187,7 +187,7 @@ def test_a_full_outbox_counts_what_it_does_not_keep(
     subscribe(destination, segment=paying)
     settle(clock)
     pay(acme, clock, *[f"account {number}" for number in range(5)])
-    assert len(told()) == 2
+    assert len(outbox_texts()) == 2
     assert Destination.objects.get().overflowed == 3
 
 
@@ -198,7 +198,7 @@ def test_a_new_subscription_to_a_watched_set_is_told_of_later_changes_only(
     settle(clock)
     second = subscribe(a_destination(acme, name="Other"), segment=paying)
     pay(acme, clock, "account 1")
-    assert told() == ["account 1 entered Paying."]
+    assert outbox_texts() == ["account 1 entered Paying."]
     pay(acme, clock, "account 2")
     assert OutboxMessage.objects.filter(subscription_id=second.pk).count() == 1
     assert Watch.objects.count() == 1
@@ -211,7 +211,7 @@ def test_nothing_is_told_to_an_unverified_destination(
     subscribe(destination, segment=paying)
     settle(clock)
     pay(acme, clock, "account 1")
-    assert told() == []
+    assert outbox_texts() == []
 
 
 def test_a_sweep_that_fails_leaves_everything_to_the_next_one(
@@ -232,11 +232,11 @@ def test_a_sweep_that_fails_leaves_everything_to_the_next_one(
     monkeypatch.setattr(outbox, "_write", die)
     with pytest.raises(KeyboardInterrupt):
         pay(acme, clock, "account 1")
-    assert (told(), WatchedMember.objects.count()) == ([], 0)
+    assert (outbox_texts(), WatchedMember.objects.count()) == ([], 0)
     monkeypatch.undo()
     sweep(clock.step())
     sweep(clock.step())
-    assert told() == ["account 1 entered Paying."]
+    assert outbox_texts() == ["account 1 entered Paying."]
 
 
 # --- People who are gone ------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_a_joined_and_a_forgotten_user_have_left_nothing(
     tell(acme, alias("ann", "bob", hours=1))
     forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "cyd"), clock.now)
     settle(clock)
-    assert told() == []
+    assert outbox_texts() == []
     assert WatchedMember.objects.count() == 1
 
 
@@ -280,7 +280,7 @@ def test_forgetting_deletes_what_names_the_subject(
         )
     for account in ("account 1", "account 3"):
         forgetting.forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, account), clock.now)
-    assert told() == ["account 2 entered Paying."]
+    assert outbox_texts() == ["account 2 entered Paying."]
     assert Delivery.objects.count() == 1
 
 
@@ -310,14 +310,14 @@ def test_a_connection_that_needs_credentials_is_told_until_it_has_them(
     subscribe(destination, "connection_needs_authentication")
     connection = a_connection(acme)
     sweep(clock.step(70))
-    assert told() == []
+    assert outbox_texts() == []
     set_connection(connection, state=Connection.State.REQUIRES_AUTHENTICATION)
     sweep(clock.step(70))
     sweep(clock.step(70))
-    assert told() == ["Acme: The marketplace connection needs new credentials."]
+    assert outbox_texts() == ["Acme: The marketplace connection needs new credentials."]
     set_connection(connection, state=Connection.State.ACTIVE)
     sweep(clock.step(70))
-    assert told()[1:] == ["Acme: Resolved: marketplace connection needs new credentials."]
+    assert outbox_texts()[1:] == ["Acme: Resolved: marketplace connection needs new credentials."]
     link = OutboxMessage.objects.order_by("pk")[0].payload["data"]["link"]
     assert link.endswith(f"/admin/marketplace/connection/{connection.pk}/change/")
 
@@ -333,12 +333,12 @@ def test_tokens_that_expire_and_syncs_that_fail_are_told(
     subscribe(destination, "token_expiring", threshold=30)
     subscribe(destination, "sync_failed")
     sweep(clock.step(70))
-    assert told() == []
+    assert outbox_texts() == []
     clock.now += timedelta(days=11)
     set_connection(connection, last_error="It is unavailable.", last_error_at=clock.now)
     sweep(clock.step(70))
     expires = connection.token_expires_on
-    assert sorted(told()) == [
+    assert sorted(outbox_texts()) == [
         f"Acme: The API token of the marketplace connection expires on {expires}.",
         "Acme: The last license sync failed. It is unavailable.",
     ]
@@ -357,23 +357,25 @@ def test_each_key_and_token_that_expires_is_told(
     IngestionKey.create(acme, "revoked", **until(35), revoked_at=clock.now)
     IngestionKey.create(acme, "for ever")
     sweep(clock.step(70))
-    assert told() == []
+    assert outbox_texts() == []
     clock.now += timedelta(days=10)
     sweep(clock.step(70))
     sweep(clock.step(70))
     token = ApiToken.objects.get(product=acme)
     on = clock.now.date() + timedelta(days=30)
-    assert told() == [f"Acme: The read token nightly ({token.hint}…) expires on {on}."]
+    assert outbox_texts() == [f"Acme: The read token nightly ({token.hint}…) expires on {on}."]
     data = OutboxMessage.objects.get().payload["data"]
     assert data["link"].endswith(f"/admin/readapi/apitoken/{token.pk}/change/")
     assert token.secret not in str(OutboxMessage.objects.values_list("payload"))
     # The next one is told of although the first still holds, and their ends are no news.
     clock.now += timedelta(days=1)
     sweep(clock.step(70))
-    assert [message.split("(")[0] for message in told()[1:]] == ["Acme: The ingestion key app "]
+    assert [message.split("(")[0] for message in outbox_texts()[1:]] == [
+        "Acme: The ingestion key app "
+    ]
     clock.now += timedelta(days=40)
     sweep(clock.step(70))
-    assert len(told()) == 2
+    assert len(outbox_texts()) == 2
 
 
 def test_quarantine_drops_and_an_old_inbox_are_told(
@@ -384,7 +386,7 @@ def test_quarantine_drops_and_an_old_inbox_are_told(
     subscribe(destination, "refused_rate", threshold=10)
     subscribe(destination, "inbox_old", threshold=5)
     sweep(clock.step(70))
-    assert told() == []
+    assert outbox_texts() == []
     from tests.pipeline.waiting import wait
 
     wait(acme_key, track("ann"))
@@ -407,7 +409,7 @@ def test_quarantine_drops_and_an_old_inbox_are_told(
         HourCount.objects.create(product=acme, hour=hour, reason=reason, count=count)
     RefusedCount.objects.create(product=acme, hour=hour, code="invalid_json", count=200)
     sweep(clock.step(70))
-    assert sorted(told()) == [
+    assert sorted(outbox_texts()) == [
         "Acme: Dropped 20 of 100 messages since 11:00 UTC (20.0%).",
         "Acme: Messages in quarantine: 2.",
         "Acme: Refused requests since 11:00 UTC: 200 (25.0%).",
@@ -432,7 +434,7 @@ def test_an_inbox_that_nobody_can_look_through_is_not_called_resolved(
     InboxMessage.objects.update(received_at=clock.now - timedelta(minutes=7))
     sweep(clock.step(70))
     old = "Acme: The oldest message has waited in the inbox for 8 minutes."
-    assert told() == [old]
+    assert outbox_texts() == [old]
     with monkeypatch.context() as patch:
 
         def cut_off(*arguments: object) -> None:
@@ -440,12 +442,12 @@ def test_an_inbox_that_nobody_can_look_through_is_not_called_resolved(
 
         patch.setattr(last_24h, "oldest_waiting", cut_off)
         sweep(clock.step(70))
-    assert told() == [old]
+    assert outbox_texts() == [old]
     # What was counted before is too many to count now, but one message is enough.
     with monkeypatch.context() as patch:
         patch.setattr(last_24h, "load_backlogs", cut_off)
         sweep(clock.step(70))
-    assert told() == [old]
+    assert outbox_texts() == [old]
     InboxMessage.objects.all().delete()
     sweep(clock.step(70))
-    assert told() == [old, "Acme: Resolved: messages wait in the inbox."]
+    assert outbox_texts() == [old, "Acme: Resolved: messages wait in the inbox."]

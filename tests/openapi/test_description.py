@@ -73,8 +73,8 @@ def test_reading_needs_a_token_and_sending_a_key(described: dict[str, Any]) -> N
 
 
 def test_no_component_is_missing_or_unused(described: dict[str, Any]) -> None:
-    used = set(re.findall(r"#/components/schemas/(\w+)", str(described)))
-    assert used == described["components"]["schemas"].keys()
+    references = set(re.findall(r"#/components/schemas/(\w+)", str(described)))
+    assert references == described["components"]["schemas"].keys()
 
 
 def test_each_example_is_valid(described: dict[str, Any], shapes: Shapes) -> None:

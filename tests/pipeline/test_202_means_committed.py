@@ -222,8 +222,8 @@ def test_a_commit_takes_a_bounded_number_of_messages(
 def test_a_commit_takes_a_bounded_number_of_bytes(
     monkeypatch: pytest.MonkeyPatch, acme_key: str
 ) -> None:
-    one = len(encode(track("ada")))
-    monkeypatch.setattr(group_commit, "MAX_GROUP_BYTES", 2 * 4 * one)
+    size = len(encode(track("ada")))
+    monkeypatch.setattr(group_commit, "MAX_GROUP_BYTES", 2 * 4 * size)
     assert accept_at_once(acme_key, senders=9, messages=4) == [True] * 9
     assert sum(rows_of_commits()) == 36
     assert max(rows_of_commits()) == 8
@@ -240,8 +240,8 @@ def test_what_is_larger_than_a_commit_should_be_is_committed_alone_and_whole(
 def test_over_a_number_of_waiting_bytes_nobody_else_is_let_in(
     monkeypatch: pytest.MonkeyPatch, acme_key: str, post: Post
 ) -> None:
-    one = len(encode(track("ada")))
-    monkeypatch.setattr(group_commit, "MAX_WAITING_BYTES", 4 * 4 * one)
+    size = len(encode(track("ada")))
+    monkeypatch.setattr(group_commit, "MAX_WAITING_BYTES", 4 * 4 * size)
     answers = accept_at_once(acme_key, senders=20, messages=4)
     # Those of the group that is being committed do not wait any more.
     assert 4 <= answers.count(True) <= 8
@@ -328,7 +328,9 @@ def test_a_database_that_is_away_is_reported_once_and_returned_to(
         assert [post("/v2/track", TRACK).status_code for _ in range(3)] == [503] * 3
     assert post("/v2/track", TRACK).status_code == 202
     assert len(waiting()) == 2
-    levels = [(one.name, one.levelname) for one in caplog.records if one.levelname == "ERROR"]
+    levels = [
+        (record.name, record.levelname) for record in caplog.records if record.levelname == "ERROR"
+    ]
     assert levels == [("ingestion.inbox.group_commit", "ERROR")]
 
 

@@ -127,11 +127,11 @@ def test_workers_side_by_side_leave_one_user(acme: Product) -> None:
             work(identify(new, -1, "hooli", plan="pro"), track(old)),
             work(alias(new, old), identify(new, -3)),
         )
-    left = state(acme)
-    assert left["joined ids"] == {f"old {number}": f"new {number}" for number in range(8)}
-    assert {name: row[0] for name, row in left["users"].items()} == {
+    state_after = state(acme)
+    assert state_after["joined ids"] == {f"old {number}": f"new {number}" for number in range(8)}
+    assert {name: row[0] for name, row in state_after["users"].items()} == {
         f"new {number}": {"plan": "pro"} for number in range(8)
     }
-    assert Counter((user, account) for _, user, _, _, account in left["events"]) == {
+    assert Counter((user, account) for _, user, _, _, account in state_after["events"]) == {
         (f"new {number}", "hooli"): 3 for number in range(8)
     }

@@ -121,7 +121,7 @@ def test_accepted_is_recorded_dropped_quarantined_and_waiting(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(received: list[ReceivedMessage]) -> RecordResult:
-        if any(getattr(one.message, "event", "") == "cursed" for one in received):
+        if any(getattr(message.message, "event", "") == "cursed" for message in received):
             raise DataError("it is cursed")
         return record(received)
 
@@ -194,8 +194,8 @@ def test_any_number_of_products_costs_the_same_queries(
     products: int, db: None, django_assert_num_queries: object
 ) -> None:
     product_rows = [Product.create_with_workspace(f"Number {number}") for number in range(products)]
-    for one in product_rows:
-        wait(IngestionKey.create(one, "test").secret, track("ada"))
+    for product_row in product_rows:
+        wait(IngestionKey.create(product_row, "test").secret, track("ada"))
     # Four, and the two time limits with their savepoints.
     with django_assert_num_queries(6):  # type: ignore[operator]
-        last_24h.for_products([one.pk for one in product_rows], NOON)
+        last_24h.for_products([product_row.pk for product_row in product_rows], NOON)

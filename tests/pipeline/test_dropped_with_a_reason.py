@@ -136,9 +136,9 @@ def test_a_dropped_message_is_listed_with_what_its_sender_knows_of_it(
         ("group", "bob", "initech", "", ""),
         ("track", "cem", "", "Report exported", ""),
     ]
-    for one in DroppedMessage.objects.all():
-        assert (one.product, one.key_hint) == (acme, acme_key[:9])
-        assert (one.received_at, one.dropped_at) == (NOON, LATER)
+    for drop in DroppedMessage.objects.all():
+        assert (drop.product, drop.key_hint) == (acme, acme_key[:9])
+        assert (drop.received_at, drop.dropped_at) == (NOON, LATER)
 
 
 def test_drops_are_counted_per_reason_product_and_day(
@@ -353,9 +353,9 @@ def test_the_log_says_which_traits_were_not_kept(acme: Product, acme_key: str) -
     wait(acme_key, group("initech", hours=1, **names))
     drain()
     entry = next(
-        one
-        for one in find_messages(acme, "initech", NOON).entries
-        if one.state is MessageState.PARTLY_RECORDED
+        entry
+        for entry in find_messages(acme, "initech", NOON).entries
+        if entry.state is MessageState.PARTLY_RECORDED
     )
     assert entry.explanation.startswith("Too many traits: not kept: an extra trait")
     assert entry.explanation.endswith("… and 2 more") and len(entry.explanation) < 1000

@@ -78,7 +78,7 @@ def test_messages_are_recorded_in_the_order_of_arrival(
     batches: list[list[int]] = []
 
     def note(received: Sequence[ReceivedMessage]) -> RecordResult:
-        batches.append([one.arrival for one in received])
+        batches.append([message.arrival for message in received])
         return RecordResult([], {})
 
     monkeypatch.setattr(processing, "record", note)
@@ -254,11 +254,16 @@ def test_drains_side_by_side_record_each_message_once(
     rest = drain()
     assert sum(result.messages for result in [*results, rest]) == len(messages)
     assert (waiting(), quarantined(), dropped()) == ([], [], [])
-    tracks = Counter((one.user_id, one.event) for one in messages if isinstance(one, Track))
+    tracks = Counter(
+        (message.user_id, message.event) for message in messages if isinstance(message, Track)
+    )
     assert counts(acme) == tracks
     # It is what one batch makes of them, in another product.
     record(
-        [ReceivedMessage(globex.pk, *one) for one in zip(ids, repeat(NOON), messages, strict=False)]
+        [
+            ReceivedMessage(globex.pk, *message)
+            for message in zip(ids, repeat(NOON), messages, strict=False)
+        ]
     )
     assert reattribution.process_requests()
     assert state(acme) == state(globex)

@@ -22,14 +22,14 @@ from tests.pipeline.waiting import drain, wait, wait_raw, waiting
 @pytest.fixture
 def batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The arrivals of each batch that is recorded."""
-    noted: list[list[int]] = []
+    arrivals: list[list[int]] = []
 
     def note(received: Sequence[ReceivedMessage]) -> RecordResult:
-        noted.append([one.arrival for one in received])
+        arrivals.append([message.arrival for message in received])
         return RecordResult([], {})
 
     monkeypatch.setattr(processing, "record", note)
-    return noted
+    return arrivals
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_neighbor_of_a_flood_is_in_the_first_batch(
     # By itself, and so at once.
     assert batches[:2] == [[neighbor], flood[:20]]
     # Nothing is lost or doubled, and the flood stays in its order.
-    assert [one for batch in batches for one in batch if one != neighbor] == flood
+    assert [arrival for batch in batches for arrival in batch if arrival != neighbor] == flood
     assert waiting() == []
 
 
@@ -62,9 +62,9 @@ def test_a_message_that_comes_during_the_flood_is_in_the_next_batch(
 
     times = islice(iter([False] * 10 + [True]), 11)
     drain(batch_size=20, after_batch=send, out_of_time=lambda: next(times))
-    recorded = {one: number for number, batch in enumerate(batches) for one in batch}
+    recorded = {arrival: number for number, batch in enumerate(batches) for arrival in batch}
     # While a batch with the backlog is shared with others, these need no batch of their own.
-    assert all(recorded[one] <= number + 2 for number, one in enumerate(arrivals[:-1]))
+    assert all(recorded[arrival] <= number + 2 for number, arrival in enumerate(arrivals[:-1]))
 
 
 def test_keys_with_backlogs_take_turns(
@@ -76,10 +76,10 @@ def test_keys_with_backlogs_take_turns(
     drain(batch_size=20)
     # The third key's two messages are dropped in a batch of their own. The room that is left
     # goes to the oldest.
-    shares = [Counter("ab"[one in second] for one in batch) for batch in batches]
+    shares = [Counter("ab"[arrival in second] for arrival in batch) for batch in batches]
     assert shares[:3] == [{}, {"a": 16, "b": 4}, {"a": 16, "b": 4}]
-    assert sorted(one for batch in batches for one in batch) == first + second
-    assert [one for batch in batches for one in batch if one in second] == second
+    assert sorted(arrival for batch in batches for arrival in batch) == first + second
+    assert [arrival for batch in batches for arrival in batch if arrival in second] == second
 
 
 def test_a_message_behind_several_backlogs_is_in_the_first_batch(
@@ -90,7 +90,7 @@ def test_a_message_behind_several_backlogs_is_in_the_first_batch(
     (neighbor,) = wait(acme_key, track("ada"))
     drain(batch_size=20)
     assert batches[0] == [neighbor]
-    assert sorted(one for batch in batches for one in batch) == [*chain(*floods), neighbor]
+    assert sorted(arrival for batch in batches for arrival in batch) == [*chain(*floods), neighbor]
 
 
 def test_a_flood_alone_has_whole_batches(acme_key: str, batches: list[list[int]]) -> None:
@@ -107,7 +107,7 @@ def test_large_messages_have_no_more_than_their_share(
     neighbors = wait(globex_key, *[track("gil")] * 8)
     drain(batch_size=20)
     assert batches[0] == neighbors
-    assert [one for batch in batches for one in batch if one in flood] == flood
+    assert [arrival for batch in batches for arrival in batch if arrival in flood] == flood
 
 
 def test_messages_that_fail_and_are_put_back_are_recorded_later(
@@ -116,7 +116,7 @@ def test_messages_that_fail_and_are_put_back_are_recorded_later(
     flood = wait(acme_key, *[track("ada")] * 100)
     put_back = wait_raw(globex_key, b"\xc1")
     drain(batch_size=20)
-    assert [one for batch in batches for one in batch] == flood
+    assert [arrival for batch in batches for arrival in batch] == flood
     assert waiting() == put_back
 
 

@@ -37,8 +37,10 @@ def committer(monkeypatch: pytest.MonkeyPatch) -> Iterator[group_commit.GroupCom
 
 
 def figure(name: str, **labels: str) -> float:
-    samples = [sample for one in collect_metrics(timezone.now()) for sample in one.samples]
-    return sum(one.value for one in samples if one.name == name and one.labels == labels)
+    samples = [sample for family in collect_metrics(timezone.now()) for sample in family.samples]
+    return sum(
+        sample.value for sample in samples if sample.name == name and sample.labels == labels
+    )
 
 
 # --- Without a valid key ----------------------------------------------------------------------
@@ -126,7 +128,7 @@ def test_a_known_key_is_asked_for_once(
     assert keys.unknown({digest, b"1", b"2"}) == {b"1", b"2"}
     assert keys.unknown({digest}) == set()
     assert keys.unknown({digest, b"1"}) == {b"1"}
-    assert [set(one) for one in lookups] == [{digest, b"1", b"2"}, {b"1"}]
+    assert [set(digests) for digests in lookups] == [{digest, b"1", b"2"}, {b"1"}]
 
 
 def test_after_a_pause_some_are_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:

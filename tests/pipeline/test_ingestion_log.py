@@ -52,18 +52,18 @@ def quarantine(key: str, *messages: Any) -> list[int]:
 def test_each_message_is_found_by_each_of_its_names(acme: Product, acme_key: str) -> None:
     wait(acme_key, identify("ada", group="org"))
     drain()
-    (sent,) = wait(acme_key, replace(track("ada", "opened", group="org"), message_id="m1"))
+    (arrival,) = wait(acme_key, replace(track("ada", "opened", group="org"), message_id="m1"))
     for when in ("waiting", "recorded"):
         for term in ("ada", "org", "opened", "m1"):
             hits = dict(states(acme, term))
             expected = MessageState.WAITING if when == "waiting" else MessageState.RECORDED
-            assert hits[sent] == expected, (when, term)
+            assert hits[arrival] == expected, (when, term)
         drain()
 
 
 def test_the_newest_messages_are_of_all_kinds(acme: Product, acme_key: str) -> None:
     named = replace(track("ada", "opened"), message_id="m1")
-    sent = wait(
+    arrivals = wait(
         acme_key,
         identify("ada", name="Ada"),
         identify("ada", group="org"),
@@ -77,7 +77,7 @@ def test_the_newest_messages_are_of_all_kinds(acme: Product, acme_key: str) -> N
     drain()
     (waits,) = wait(acme_key, track("ada"), received_at=LATER)
     hits = find(acme)
-    assert [hit.arrival for hit in hits] == [waits, *reversed(sent)]
+    assert [hit.arrival for hit in hits] == [waits, *reversed(arrivals)]
     texts = {str(hit.message): (hit.state, hit.explanation) for hit in reversed(hits)}
     assert texts["identify · user ada · account org"] == (
         MessageState.RECORDED,
@@ -98,15 +98,15 @@ def test_the_newest_messages_are_of_all_kinds(acme: Product, acme_key: str) -> N
     drain(LATER)
     assert find(acme)[0].state == MessageState.RECORDED
 
-    def chosen(outcome: Outcome | None = None, kind: str = "") -> set[str]:
+    def kinds_of(outcome: Outcome | None = None, kind: str = "") -> set[str]:
         return {hit.message.kind for hit in find(acme, outcome=outcome, kind=kind)}
 
-    assert chosen(Outcome.DROPPED) == {"track"}
-    assert chosen(Outcome.RECORDED) == {"identify", "group", "track", "alias"}
+    assert kinds_of(Outcome.DROPPED) == {"track"}
+    assert kinds_of(Outcome.RECORDED) == {"identify", "group", "track", "alias"}
     assert [hit.message.user for hit in find(acme, outcome=Outcome.WAITING)] == ["bob"]
     for kind in search.KINDS:
-        assert chosen(kind=kind) == {kind}
-    assert chosen(Outcome.REFUSED) == chosen(Outcome.DROPPED, "group") == set()
+        assert kinds_of(kind=kind) == {kind}
+    assert kinds_of(Outcome.REFUSED) == kinds_of(Outcome.DROPPED, "group") == set()
 
 
 def test_of_many_messages_the_log_keeps_a_few_of_each_kind_and_product(
@@ -118,22 +118,22 @@ def test_of_many_messages_the_log_keeps_a_few_of_each_kind_and_product(
         (last,) = wait(acme_key, identify("ada", minute))
         wait(theirs, identify("bob"))
         drain()
-    kept = RecentMessage.objects.filter(product=acme)
-    assert kept.filter(kind="track").count() <= recent.SLOTS
-    assert kept.filter(kind="identify").count() == 5
+    rows = RecentMessage.objects.filter(product=acme)
+    assert rows.filter(kind="track").count() <= recent.SLOTS
+    assert rows.filter(kind="identify").count() == 5
     assert find(acme, kind="identify")[0].arrival == last
     assert len(find(globex)) == 5
     # A slot keeps the latest arrival, whatever is saved last.
     row = recent.RecentRow(acme.pk, "identify", last % recent.SLOTS, 1, NOON, NOON, *["x"] * 6)
     recent.save([[row], []])
-    assert not kept.filter(arrival=1).exists()
+    assert not rows.filter(arrival=1).exists()
 
 
 def test_only_what_is_recorded_is_among_the_newest(acme: Product, acme_key: str) -> None:
-    ada, gone = (SubjectRef(acme.pk, SubjectScope.USER, name) for name in ("ada", "gone"))
+    ada, forgotten_user = (SubjectRef(acme.pk, SubjectScope.USER, name) for name in ("ada", "gone"))
     wait(acme_key, identify("ada"), identify("gone"))
     drain()
-    forgetting.forget(gone, LATER, suppress=True)
+    forgetting.forget(forgotten_user, LATER, suppress=True)
     assert [hit.message.user for hit in find(acme)] == ["ada"]
     wait(acme_key, identify("gone"), received_at=LATER)
     drain(LATER)
@@ -201,14 +201,14 @@ def test_a_timestamp_from_the_future_is_told(acme: Product, acme_key: str) -> No
 
 
 def test_an_event_of_a_stranger_waits_for_an_identify(acme: Product, acme_key: str) -> None:
-    (sent,) = wait(acme_key, track("ada", "opened"))
+    (arrival,) = wait(acme_key, track("ada", "opened"))
     drain()
     (entry,) = find(acme, "ada")
-    assert (entry.arrival, entry.state) == (sent, MessageState.UNIDENTIFIED_USER)
+    assert (entry.arrival, entry.state) == (arrival, MessageState.UNIDENTIFIED_USER)
     assert entry.remedy == "Send an identify with the userId “ada”."
     wait(acme_key, identify("ada"))
     drain()
-    assert (sent, MessageState.RECORDED) in states(acme, "ada")
+    assert (arrival, MessageState.RECORDED) in states(acme, "ada")
 
 
 def test_identifies_and_groups_are_found_by_the_traits_they_left(
@@ -276,13 +276,13 @@ def test_what_failed_once_says_when_it_is_tried_again(acme: Product, acme_key: s
 
 
 def test_what_is_dropped_says_why_and_what_to_do(acme: Product, acme_key: str) -> None:
-    (sent,) = wait(acme_key, track("ada", "opened"))
+    (arrival,) = wait(acme_key, track("ada", "opened"))
     IngestionKey.objects.update(revoked_at=NOON)
     drain()
     for term in ("ada", "opened", ""):
         (entry,) = find(acme, term)
         assert (entry.arrival, entry.state, entry.explanation) == (
-            sent,
+            arrival,
             MessageState.DROPPED,
             "Revoked key",
         )
@@ -313,14 +313,14 @@ def test_an_event_of_long_ago_that_came_lately_is_among_the_newest(
     acme: Product, acme_key: str
 ) -> None:
     wait(acme_key, identify("ada"))
-    (sent,) = wait(acme_key, track("ada", hours=-24 * 200))
+    (arrival,) = wait(acme_key, track("ada", hours=-24 * 200))
     drain()
     entry, _ = find(acme)
-    assert (entry.arrival, entry.explanation) == (sent, "Counts on 2026-03-08 for the user.")
+    assert (entry.arrival, entry.explanation) == (arrival, "Counts on 2026-03-08 for the user.")
     # As after an upgrade from a release that did not keep the newest.
     RecentMessage.objects.all().delete()
     (entry,) = find(acme)
-    assert (entry.arrival, entry.explanation[:20]) == (sent, "Counts on 2026-03-08")
+    assert (entry.arrival, entry.explanation[:20]) == (arrival, "Counts on 2026-03-08")
 
 
 def test_what_came_days_ago_is_found_and_what_came_months_ago_by_its_user(
@@ -368,7 +368,7 @@ def test_messages_with_unknown_keys_are_in_no_products_log(acme: Product) -> Non
 def test_a_search_that_times_out_is_reported_and_the_rest_is_shown(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (sent,) = wait(acme_key, track("ada", "opened"))
+    (arrival,) = wait(acme_key, track("ada", "opened"))
     drain()
     (waits,) = wait(acme_key, track("ada", "opened"))
     monkeypatch.setattr(event_lookup, "events_of_name", lambda *_: sql.fetch("SELECT pg_sleep(5)"))
@@ -376,7 +376,7 @@ def test_a_search_that_times_out_is_reported_and_the_rest_is_shown(
     hits = search.find_messages(acme, "opened", LATER)
     assert hits.too_slow == ["events of this name"]
     assert [entry.arrival for entry in hits.entries] == [waits]
-    assert (sent, MessageState.UNIDENTIFIED_USER) in states(acme, "ada")
+    assert (arrival, MessageState.UNIDENTIFIED_USER) in states(acme, "ada")
 
 
 # --- How a product stands -------------------------------------------------------------------
@@ -420,7 +420,8 @@ def test_unknown_senders_are_grouped_by_key_prefix_and_reason(acme: Product) -> 
     wait("", track("ada"), received_at=LATER)
     drain()
     senders = [
-        (one.key_hint, one.reason, one.count, one.last_at) for one in status.unknown_senders()
+        (sender.key_hint, sender.reason, sender.count, sender.last_at)
+        for sender in status.unknown_senders()
     ]
     assert senders[0] == ("", DropReason.MISSING_KEY, 1, LATER)
     assert sorted(senders[1:]) == [

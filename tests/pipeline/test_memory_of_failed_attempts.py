@@ -21,7 +21,7 @@ def test_no_attempt_holds_what_an_earlier_one_made() -> None:
     counts: list[int] = []
 
     def settle(batch: Sequence[int]) -> None:
-        counts.append(sum(one() is not None for one in references))
+        counts.append(sum(reference() is not None for reference in references))
         large = Large()
         references.append(weakref.ref(large))
         try:
@@ -33,7 +33,7 @@ def test_no_attempt_holds_what_an_earlier_one_made() -> None:
 
     set_aside: list[int] = []
     with pause_gc():
-        process_or_split(range(8), settle, lambda one, error: set_aside.append(one))
+        process_or_split(range(8), settle, lambda item, error: set_aside.append(item))
         assert not gc.isenabled()
     assert set_aside == list(range(8))
     assert counts == [0] * 15

@@ -41,7 +41,7 @@ def mended(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Recording fails on events named ``cursed``, until this is called."""
 
     def refuse(received: Sequence[ReceivedMessage]) -> RecordResult:
-        if any(getattr(one.message, "event", "") == "cursed" for one in received):
+        if any(getattr(message.message, "event", "") == "cursed" for message in received):
             raise DataError("it is cursed")
         return record(received)
 

@@ -119,9 +119,9 @@ def test_a_flood_of_refused_requests_is_counted_and_takes_bounded_room(
         "invalid_json": 1,
     }
     # A flood of one error removes no other.
-    kept = RefusedRequest.objects.filter(product=acme)
-    assert kept.filter(code="missing_field").count() == refused.KEPT_SAMPLES
-    assert kept.filter(code="invalid_json").count() == 1
+    rows = RefusedRequest.objects.filter(product=acme)
+    assert rows.filter(code="missing_field").count() == refused.KEPT_SAMPLES
+    assert rows.filter(code="invalid_json").count() == 1
     collector.save()
 
 
@@ -141,10 +141,10 @@ def test_a_read_token_in_place_of_a_key_is_dropped_with_a_reason_of_its_product(
     token = ApiToken.objects.get(product=acme)
     headers: dict[str, Any] = {"HTTP_AUTHORIZATION": f"Basic {acme_token}"}
     for _ in range(2):
-        sent = Client().generic(
+        response = Client().generic(
             "POST", "/v2/track", b'{"userId": "ada", "event": "x"}', "application/json", **headers
         )
-        assert sent.status_code == 202
+        assert response.status_code == 202
         ApiToken.objects.update(revoked_at=timezone.now())
     processing.drain(timezone.now)
     assert [reason for _, reason in dropped()] == [DropReason.READ_TOKEN] * 2

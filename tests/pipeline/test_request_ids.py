@@ -28,7 +28,7 @@ TRACK = {"userId": "ada", "event": "opened", "timestamp": NOON.isoformat()}
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def broken_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing can be recorded."""
 
     def refuse(received: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
@@ -38,7 +38,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @each(
-    ("sent", "kept"),
+    ("header", "request_id"),
     [
         (ID, ID),
         ("a", "a"),
@@ -55,8 +55,10 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
         ("\0", None),
     ],
 )
-def test_an_id_is_letters_digits_dots_dashes_and_underscores(sent: str, kept: str | None) -> None:
-    assert request_ids.from_environ({"HTTP_X_REQUEST_ID": sent}) == kept
+def test_an_id_is_letters_digits_dots_dashes_and_underscores(
+    header: str, request_id: str | None
+) -> None:
+    assert request_ids.from_environ({"HTTP_X_REQUEST_ID": header}) == request_id
 
 
 def test_a_request_without_the_header_has_no_id() -> None:
@@ -67,7 +69,7 @@ def test_a_request_without_the_header_has_no_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "kept"),
+    ("headers", "request_id"),
     [
         pytest.param({"HTTP_X_REQUEST_ID": ID}, ID, id="given"),
         pytest.param({}, None, id="absent"),
@@ -76,10 +78,10 @@ def test_a_request_without_the_header_has_no_id() -> None:
 )
 @pytest.mark.django_db(transaction=True)
 def test_a_message_keeps_the_id_of_its_request(
-    post: Post, headers: dict[str, str], kept: str | None
+    post: Post, headers: dict[str, str], request_id: str | None
 ) -> None:
     assert post("/v2/track", TRACK, **headers).status_code == 202
-    assert InboxMessage.objects.get().request_id == kept
+    assert InboxMessage.objects.get().request_id == request_id
 
 
 @pytest.mark.django_db(transaction=True)
@@ -167,7 +169,7 @@ def test_a_dropped_message_shows_its_request(post: Post) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_quarantined_message_shows_its_request_and_takes_it_along_when_tried_again(
-    post: Post, broken: None
+    post: Post, broken_recording: None
 ) -> None:
     post("/v2/track", TRACK, HTTP_X_REQUEST_ID=ID)
     drain_at_each_attempt()
@@ -182,11 +184,13 @@ def test_a_quarantined_message_shows_its_request_and_takes_it_along_when_tried_a
 
 @pytest.mark.django_db(transaction=True)
 def test_the_worker_names_the_request_of_a_message_that_fails(
-    post: Post, broken: None, caplog: pytest.LogCaptureFixture
+    post: Post, broken_recording: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     post("/v2/track", TRACK, HTTP_X_REQUEST_ID=ID)
     drain_at_each_attempt()
-    lines = [as_json(one) for one in caplog.records if one.name == "ingestion.drain.processing"]
+    lines = [
+        as_json(record) for record in caplog.records if record.name == "ingestion.drain.processing"
+    ]
     assert [line["request_id"] for line in lines] == [ID] * processing.MAX_ATTEMPTS
 
 
@@ -212,7 +216,7 @@ def test_a_fault_of_the_read_api_names_its_request(
     monkeypatch.setattr(queries, "workspace", fail)
     headers = {"authorization": f"Bearer {acme_token}", "x-request-id": ID}
     assert Client(headers=headers).get("/v2/users?workspace_id=1").status_code == 500
-    (fault,) = (as_json(one) for one in caplog.records if one.name == "readapi.errors")
+    (fault,) = (as_json(record) for record in caplog.records if record.name == "readapi.errors")
     assert fault["request_id"] == ID
 
 
@@ -232,7 +236,7 @@ def test_a_fault_that_nobody_named_gets_an_id_that_leads_from_the_answer_to_the_
     client = Client(headers={"authorization": f"Bearer {acme_token}"})
     response = client.get("/v2/users?workspace_id=1")
     assert response.status_code == status
-    (fault,) = (as_json(one) for one in caplog.records if one.name == "readapi.errors")
+    (fault,) = (as_json(record) for record in caplog.records if record.name == "readapi.errors")
     assert fault["request_id"] == response["X-Request-ID"]
     assert request_ids.from_environ({"HTTP_X_REQUEST_ID": response["X-Request-ID"]})
 

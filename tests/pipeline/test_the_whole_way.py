@@ -68,10 +68,10 @@ def test_what_is_posted_comes_back_ranked_and_scored(
 
     workspace = {"workspace_id": acme.workspaces.get().pk}
     accounts = read(acme_token, "/v2/accounts", **workspace)
-    assert [one["tracking_id"] for one in accounts] == ["initech", "globex"]
-    assert [one["name"] for one in accounts] == ["Initech", "Globex"]
+    assert [account["tracking_id"] for account in accounts] == ["initech", "globex"]
+    assert [account["name"] for account in accounts] == ["Initech", "Globex"]
     assert accounts[0]["score"] > accounts[1]["score"] > 0
-    assert [one["active_users"] for one in accounts] == [1, 1]
+    assert [account["active_users"] for account in accounts] == [1, 1]
 
     by_email = {"match_type": "email", "match_value": "milton@initech.example"}
     (milton,) = read(acme_token, "/v2/users", **workspace, **by_email)
@@ -80,7 +80,7 @@ def test_what_is_posted_comes_back_ranked_and_scored(
     assert datetime.fromisoformat(milton["last_active_at"]) == HOUR_AGO
 
     everybody = read(acme_token, "/v2/users", **workspace)
-    assert [one["tracking_id"] for one in everybody] == ["milton", "peter"]
+    assert [account["tracking_id"] for account in everybody] == ["milton", "peter"]
     assert milton["score"] == everybody[0]["score"] > everybody[1]["score"] > 0
 
 

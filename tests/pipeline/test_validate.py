@@ -81,9 +81,9 @@ def test_a_refused_request_gets_the_very_error_of_its_endpoint(post: Post, acme:
     bodies: list[Any] = [b"{", [], {}, {"userId": 17}, AT_NO_TIME, b" " * 70_000]
     for kind in ("identify", "group", "track"):
         for body in bodies:
-            sent = {**MINIMAL[f"/v2/{kind}"], **body} if body == AT_NO_TIME else body
-            refusal = post(f"/v2/{kind}", sent)
-            answer = validate(post, f"/v2/validate/{kind}", sent)
+            body_at_no_time = {**MINIMAL[f"/v2/{kind}"], **body} if body == AT_NO_TIME else body
+            refusal = post(f"/v2/{kind}", body_at_no_time)
+            answer = validate(post, f"/v2/validate/{kind}", body_at_no_time)
             assert answer["error"] == refusal.json()["error"]
             assert answer["status"] == refusal.status_code >= 400
             assert (answer["messages"], answer["product"]) == ([], {"name": "Acme"})
@@ -119,7 +119,7 @@ def test_a_key_that_is_not_valid_learns_why_and_nothing_else(
 
 def test_each_reason_of_the_drain_is_told_before(post: Post, acme: Product, acme_key: str) -> None:
     now = timezone.now()
-    gone = SubjectRef(acme.pk, SubjectScope.USER, "gone")
+    forgotten_user = SubjectRef(acme.pk, SubjectScope.USER, "gone")
     wait(acme_key, identify("gone"), identify("ada"), group("org"))
     full = {f"trait {number}": 1 for number in range(MAX_TRAITS)}
     for start in range(0, MAX_TRAITS, 250):
@@ -127,19 +127,19 @@ def test_each_reason_of_the_drain_is_told_before(post: Post, acme: Product, acme
         assert post("/v2/identify", {"userId": "ada", "traits": part}).status_code == 202
     assert post("/v2/track", {**TRACK, "messageId": "m1"}).status_code == 202
     processing.drain(timezone.now)
-    forgetting.forget(gone, now, suppress=True)
+    forgetting.forget(forgotten_user, now, suppress=True)
 
-    def told(kind: str, **body: Any) -> Any:
+    def outcome_of(kind: str, **body: Any) -> Any:
         return only(validate(post, f"/v2/validate/{kind}", body))
 
-    assert told("track", **TRACK)["explanation"] == "It would be recorded."
-    assert told("track", userId="gone", event="x")["reason"] == DropReason.FORGOTTEN
-    assert told("track", **TRACK, messageId="m1")["reason"] == DropReason.DUPLICATE
-    assert told("track", userId="bob", event="x")["outcome"] == "waiting"
-    (note,) = told("track", **TRACK, messageId="m2")["notes"]
+    assert outcome_of("track", **TRACK)["explanation"] == "It would be recorded."
+    assert outcome_of("track", userId="gone", event="x")["reason"] == DropReason.FORGOTTEN
+    assert outcome_of("track", **TRACK, messageId="m1")["reason"] == DropReason.DUPLICATE
+    assert outcome_of("track", userId="bob", event="x")["outcome"] == "waiting"
+    (note,) = outcome_of("track", **TRACK, messageId="m2")["notes"]
     assert note["code"] == "message_id"
 
-    crowded = told("identify", userId="ada", traits={"one more": 1, "trait 7": 2})
+    crowded = outcome_of("identify", userId="ada", traits={"one more": 1, "trait 7": 2})
     assert crowded["message"]["traits"] == {"trait 7": 2}
     (note,) = crowded["notes"]
     assert note["code"] == "too_many_traits" and "not kept: one more" in note["message"]
@@ -149,12 +149,12 @@ def test_each_reason_of_the_drain_is_told_before(post: Post, acme: Product, acme
         (-8, "too_old_to_score", "message"),
     ):
         at = (now + timedelta(days=days)).isoformat()
-        late = told("track", **TRACK, timestamp=at)
+        late = outcome_of("track", **TRACK, timestamp=at)
         assert [note["code"] for note in late["notes"]] == [code]
         assert (late["outcome"], late["message"]["timestampFrom"]) == ("recorded", source)
-    seconds = told("track", **TRACK, timestamp="1970-01-21T16:09:11Z")
+    seconds = outcome_of("track", **TRACK, timestamp="1970-01-21T16:09:11Z")
     assert [note["code"] for note in seconds["notes"]] == ["timestamp_in_seconds"]
-    assert told("track", **TRACK)["message"]["timestampFrom"] == "receipt"
+    assert outcome_of("track", **TRACK)["message"]["timestampFrom"] == "receipt"
 
 
 def test_a_batch_gets_a_report_on_each_message(post: Post, acme: Product, acme_key: str) -> None:

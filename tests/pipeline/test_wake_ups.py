@@ -66,10 +66,10 @@ def nothing_published(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> Broken:
-    broken = Broken(drain_requests.DRAIN_TASK)
-    monkeypatch.setattr(drain_requests, "DRAIN_TASK", broken)
-    return broken
+def broken_broker(monkeypatch: pytest.MonkeyPatch) -> Broken:
+    broker = Broken(drain_requests.DRAIN_TASK)
+    monkeypatch.setattr(drain_requests, "DRAIN_TASK", broker)
+    return broker
 
 
 def ask_for(seconds: float, request: Callable[[], None]) -> float:
@@ -143,7 +143,10 @@ def test_a_wake_up_carries_nothing_and_expires() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_broker_that_refuses_connections_delays_no_answer(
-    broken: Broken, post: Post, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    broken_broker: Broken,
+    post: Post,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(
         drain_requests, "request_drain", drain_requests.DrainRequester().request_drain
@@ -162,7 +165,7 @@ def test_a_broker_that_refuses_connections_delays_no_answer(
         usual = seconds_of_50_answers()
     # What a busy machine takes for them alone is not the broker's fault.
     assert seconds_of_50_answers() < max(10, 4 * usual)
-    until(lambda: broken.attempts > 1, drain_requests.request_drain)
+    until(lambda: broken_broker.attempts > 1, drain_requests.request_drain)
     (line,) = caplog.messages
     assert line.startswith("The broker takes no wake-ups (")
     assert len(waiting()) == 101
@@ -172,18 +175,18 @@ def test_a_broker_that_refuses_connections_delays_no_answer(
 def test_a_silent_broker_blocks_nobody(address: str) -> None:
     """Such as one whose machine is frozen: neither wake-ups nor beat may wait for it for ever."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        broken = Broken(tasks.drain, address.format(silent.getsockname()[1]))
-        assert not engagement_wakeups.enqueue(broken, 5)  # type: ignore[arg-type]
+        broken_broker = Broken(tasks.drain, address.format(silent.getsockname()[1]))
+        assert not engagement_wakeups.enqueue(broken_broker, 5)  # type: ignore[arg-type]
 
 
 def test_a_broker_that_comes_back_is_used_again(
-    broken: Broken, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    broken_broker: Broken, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     monkeypatch.setattr(drain_requests, "PAUSE_AFTER_FAILURE", 0.05)
     requester = drain_requests.DrainRequester()
-    until(lambda: broken.attempts > 1, requester.request_drain)
-    monkeypatch.setattr(drain_requests, "DRAIN_TASK", broken.task)
+    until(lambda: broken_broker.attempts > 1, requester.request_drain)
+    monkeypatch.setattr(drain_requests, "DRAIN_TASK", broken_broker.task)
     until(published, requester.request_drain)
     until(lambda: caplog.messages[-1] == "The broker takes wake-ups again.")
     assert len(caplog.messages) == 2

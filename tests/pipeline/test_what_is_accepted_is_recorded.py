@@ -72,9 +72,9 @@ def accepted(path: str, body: Any) -> list[Payload]:
 @examples(5)
 @given(st.lists(bodies, min_size=1, max_size=12))
 def test_any_accepted_messages_are_recorded(
-    acme: Product, acme_key: str, sent: list[tuple[str, Any]]
+    acme: Product, acme_key: str, calls: list[tuple[str, Any]]
 ) -> None:
-    messages = [message for path, body in sent for message in accepted(path, body)]
+    messages = [message for path, body in calls for message in accepted(path, body)]
     events = Event.objects.count()
     known_users = set(User.objects.values_list("external_id", flat=True))
     wait(acme_key, *messages)
@@ -86,10 +86,10 @@ def test_any_accepted_messages_are_recorded(
         assert_recorded(messages, events, known_users)
 
 
-def assert_recorded(messages: list[Payload], events: int, known: set[str]) -> None:
+def assert_recorded(messages: list[Payload], events: int, user_ids: set[str]) -> None:
     """The ids are there exactly as they were sent, and each track is an event."""
     users = {message.user_id for message in messages if message.user_id is not None}
-    assert set(User.objects.values_list("external_id", flat=True)) == known | users
+    assert set(User.objects.values_list("external_id", flat=True)) == user_ids | users
     accounts = {message.group_id for message in messages if message.group_id is not None}
     assert accounts <= set(Account.objects.values_list("external_id", flat=True))
     tracks = [message for message in messages if isinstance(message, Track)]

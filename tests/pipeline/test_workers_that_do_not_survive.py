@@ -41,7 +41,7 @@ def curse(monkeypatch: pytest.MonkeyPatch) -> Curse:
     def set_up(happens: Callable[[], None]) -> None:
         def record_and_then(received: Sequence[ReceivedMessage]) -> RecordResult:
             outcome = record(received)
-            if any(getattr(one.message, "event", "") == "cursed" for one in received):
+            if any(getattr(message.message, "event", "") == "cursed" for message in received):
                 happens()
             return outcome
 

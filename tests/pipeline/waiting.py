@@ -48,9 +48,9 @@ def at_once(*work: Callable[[], Result]) -> list[Result]:
     """
     together = threading.Barrier(len(work))
 
-    def run(one: Callable[[], Result]) -> Result:
+    def run(call: Callable[[], Result]) -> Result:
         together.wait(timeout=60)
-        return _with_own_connection(one)
+        return _with_own_connection(call)
 
     with ThreadPoolExecutor(len(work)) as pool:
         return list(pool.map(run, work, timeout=30))
@@ -123,10 +123,12 @@ def counts(product: Product) -> Counter[tuple[str, str]]:
     users = dict(User.objects.filter(product=product).values_list("pk", "external_id"))
     names = dict(EventName.objects.filter(product=product).values_list("pk", "name"))
     counted: Counter[tuple[str, str]] = Counter()
-    for one in DailyCount.objects.filter(product=product):
-        counted[users[one.user_id], names[one.event_name_id]] += one.count
+    for row in DailyCount.objects.filter(product=product):
+        counted[users[row.user_id], names[row.event_name_id]] += row.count
     events = Event.objects.filter(product=product)
-    assert counted == Counter((users[one.user_id], names[one.event_name_id]) for one in events)
+    assert counted == Counter(
+        (users[event.user_id], names[event.event_name_id]) for event in events
+    )
     return counted
 
 

@@ -283,17 +283,17 @@ def test_no_stamp_is_missed_while_transactions_overlap() -> None:
     writers = [threading.Thread(target=write_stamps, args=(product.pk, n)) for n in range(3)]
     for writer in writers:
         writer.start()
-    seen: dict[int, int] = {}
+    last_stamps: dict[int, int] = {}
     since, is_last = 0, False
     while not is_last:
         is_last = not any(writer.is_alive() for writer in writers)
         latest = changes.latest_stamp(product.pk)
         for id in changes.changed_ids(product.pk, "user", since, 0, 1000):
-            seen[id] = SubjectChange.objects.get(product=product, subject_id=id).stamp
+            last_stamps[id] = SubjectChange.objects.get(product=product, subject_id=id).stamp
         since = latest
     stored = SubjectChange.objects.filter(product=product)
-    assert seen == dict(stored.values_list("subject_id", "stamp")) and len(seen) == 10
-    assert changes.latest_stamp(product.pk) == max(seen.values())
+    assert last_stamps == dict(stored.values_list("subject_id", "stamp")) and len(last_stamps) == 10
+    assert changes.latest_stamp(product.pk) == max(last_stamps.values())
 
 
 def write_stamps(product_id: int, seed: int) -> None:

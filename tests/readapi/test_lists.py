@@ -53,9 +53,9 @@ def test_chosen_traits_are_null_if_missing(acme_reads: Reads, workspace: Workspa
     traits = {"plan": "pro", "5": [1], "am.tier": {"a": None}, "name": "Initech", "x%s": "%"}
     make_account(workspace, "initech", 5, traits=traits)
     make_account(workspace, "hooli", 3)
-    chosen = "plan,5,AM.Tier,x%s,'"
-    for address in ("/v2/accounts", f"/v2/accounts?expand=traits&traits={chosen}"):
-        parameters = {"workspace_id": workspace.pk, "expand": "traits", "traits": chosen}
+    trait_names = "plan,5,AM.Tier,x%s,'"
+    for address in ("/v2/accounts", f"/v2/accounts?expand=traits&traits={trait_names}"):
+        parameters = {"workspace_id": workspace.pk, "expand": "traits", "traits": trait_names}
         if "?" in address:
             parameters = {"workspace_id": workspace.pk}
             address = address.replace("%", "%25")
@@ -98,12 +98,12 @@ def test_the_users_of_an_account_are_ranked_and_paged(
     make_user(workspace, "nowhere", 9)
     address = f"/v2/accounts/{account.pk}/users"
     body = read(acme_reads, address, workspace_id=workspace.pk, limit=2, total="true")
-    seen = names(body)
+    user_names = names(body)
     assert body["pagination"]["total"] == 5
     while following := body["_links"].get("next"):
         body = read(acme_reads, following)
-        seen += names(body)
-    assert seen == ["u4", "u3", "u2", "u1", "u0"]
+        user_names += names(body)
+    assert user_names == ["u4", "u3", "u2", "u1", "u0"]
     lowest = read(acme_reads, address, workspace_id=workspace.pk, limit=2, sort="score")
     assert names(lowest) == ["u0", "u1"]
 
@@ -170,11 +170,11 @@ def test_accounts_are_filtered_and_ordered(
     counted = read(acme_reads, f"{address}&total=true&limit=1")
     assert counted["pagination"]["total"] == len(expected)
     # The same, page by page and back.
-    seen, body = names(counted), counted
+    account_names, body = names(counted), counted
     while following := body["_links"].get("next"):
         body = read(acme_reads, following)
-        seen += names(body)
-    assert "".join(seen) == expected
+        account_names += names(body)
+    assert "".join(account_names) == expected
 
 
 @pytest.mark.parametrize(

@@ -120,10 +120,10 @@ def test_the_email_of_an_account_is_case_sensitive(acme_reads: Reads, workspace:
 
 def test_the_match_seen_last_wins(acme_reads: Reads, workspace: Workspace) -> None:
     for name, days in (("old", 2), ("new", 0), ("older", 3)):
-        seen = SUMMER - timedelta(days=days)
+        seen_at = SUMMER - timedelta(days=days)
         traits = {"email": "all@initech.example", "plan": "pro", "domain": "initech.example"}
-        make_user(workspace, name, days, traits=traits, last_seen_at=seen)
-        make_account(workspace, name, days, traits=traits, last_seen_at=seen)
+        make_user(workspace, name, days, traits=traits, last_seen_at=seen_at)
+        make_account(workspace, name, days, traits=traits, last_seen_at=seen_at)
     assert look_up(acme_reads, "users", workspace, "email", "all@initech.example") == ["new"]
     assert look_up(acme_reads, "users", workspace, "plan", "pro") == ["new"]
     assert look_up(acme_reads, "accounts", workspace, "domain", "initech.example") == ["new"]

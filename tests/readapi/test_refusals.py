@@ -156,7 +156,7 @@ def test_traits_accepts_at_most_eight_names(acme_reads: Reads, workspace: Worksp
 
 @each("address", ["/v2/accounts", "/v2/users"])
 @each(
-    ("given", "missing"),
+    ("parameters", "missing"),
     [
         ({"match_type": "name"}, "match_value"),
         ({"match_value": "Initech"}, "match_type"),
@@ -167,9 +167,9 @@ def test_traits_accepts_at_most_eight_names(acme_reads: Reads, workspace: Worksp
 )
 @leaves_no_rows
 def test_a_look_up_needs_both_parameters(
-    given: dict[str, str], missing: str, address: str, acme_reads: Reads
+    parameters: dict[str, str], missing: str, address: str, acme_reads: Reads
 ) -> None:
-    code = error_of(acme_reads, address, workspace_id=1, **given)
+    code = error_of(acme_reads, address, workspace_id=1, **parameters)
     assert code == ("missing_match_parameter", missing)
 
 

@@ -151,8 +151,8 @@ def test_the_primary_records_the_use_and_counts_requests(
 ) -> None:
     for _ in range(3):
         names(acme_reads, frozen)
-    used = ApiToken.objects.get().last_used_at
-    assert used is not None and timezone.now() - used < timedelta(minutes=1)
+    used_at = ApiToken.objects.get().last_used_at
+    assert used_at is not None and timezone.now() - used_at < timedelta(minutes=1)
     assert Usage.objects.get().requests == 3
     with routing.read_from(replica.ALIAS):
         assert ApiToken.objects.get().last_used_at is None

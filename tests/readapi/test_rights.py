@@ -174,15 +174,15 @@ def test_neither_a_session_nor_an_ingestion_key_reads(
 
 
 def expect(client: Client, address: str, code: int, rights: Any) -> None:
-    answered, response = status(client, address)
-    told = (rights, address, response.content[:200])
-    assert answered == code, told
+    status_code, response = status(client, address)
+    case = (rights, address, response.content[:200])
+    assert status_code == code, case
     if code == 403 and address != "/metrics":
         error = response.json()["error"]
-        assert error["code"] in ("insufficient_rights", "address_not_allowed"), told
-        assert error["message"].endswith("."), told
+        assert error["code"] in ("insufficient_rights", "address_not_allowed"), case
+        assert error["message"].endswith("."), case
     if rights in ({"hides_user_traits": True}, {"reads": "accounts"}):
-        assert PLANTED.encode() not in response.content, told
+        assert PLANTED.encode() not in response.content, case
 
 
 def test_a_token_lists_its_workspaces_only(acme: Product, workspace: Workspace) -> None:
@@ -210,8 +210,8 @@ def test_without_traits_of_users_nothing_shows_or_compares_them(
         response = client.get(address.format(**ids))
         assert response.status_code == 403, address
         assert "traits of users" in response.json()["error"]["message"]
-    found = client.get(f"{users}&match_type=tracking_id&match_value=u-1".format(**ids)).json()
-    assert [(row["email"], row["name"]) for row in found["data"]] == [(None, None)]
+    body = client.get(f"{users}&match_type=tracking_id&match_value=u-1".format(**ids)).json()
+    assert [(row["email"], row["name"]) for row in body["data"]] == [(None, None)]
     # Accounts are no people.
     accounts = client.get("/v2/accounts?workspace_id={workspace}&expand=traits".format(**ids))
     assert accounts.json()["data"][0]["traits"] == {"name": "Initech"}

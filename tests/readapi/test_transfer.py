@@ -27,7 +27,7 @@ def test_every_answer_to_a_token_says_what_is_left(
     address: str, acme_reads: Reads, settings: Any
 ) -> None:
     settings.READ_REQUESTS_PER_MINUTE = 3
-    for url, status, left in (
+    for url, status, expected_remaining in (
         (address, 200, 2),
         ("/v2/accounts", 400, 1),
         (address.replace("=", "=99999"), 404, 0),
@@ -37,7 +37,7 @@ def test_every_answer_to_a_token_says_what_is_left(
         assert response.status_code == status
         assert response.headers["RateLimit-Policy"] == '"minute";q=3;w=60'
         name, remaining, reset = response.headers["RateLimit"].split(";")
-        assert (name, remaining) == ('"minute"', f"r={left}")
+        assert (name, remaining) == ('"minute"', f"r={expected_remaining}")
         assert 1 <= int(reset.removeprefix("t=")) <= 60
     assert response.headers["Retry-After"] == reset.removeprefix("t=")
 

@@ -53,8 +53,8 @@ def web_worker(*options: str) -> Iterator[int]:
 
 def clean_environment(data_dir: Path, **settings_given: str) -> dict[str, str]:
     """This shell's environment without the service's own variables, and with these."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
-    return {**kept, "EDS_DATA_DIR": str(data_dir), **settings_given}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
+    return {**environment, "EDS_DATA_DIR": str(data_dir), **settings_given}
 
 
 def manage(
@@ -133,8 +133,8 @@ class Up:
 
     def curl_lines(self) -> list[str]:
         """The curl commands that a person at a terminal sees, each as it would be pasted."""
-        told = FirstStart(self.credentials).instructions(f"http://127.0.0.1:{self.port}")
-        return re.findall(r"^curl (?:.*\\\n)*.*$", told, re.MULTILINE)
+        instructions = FirstStart(self.credentials).instructions(f"http://127.0.0.1:{self.port}")
+        return re.findall(r"^curl (?:.*\\\n)*.*$", instructions, re.MULTILINE)
 
     def status_of(self, path: str) -> int:
         """The HTTP status of a GET; 0 where nobody answers."""

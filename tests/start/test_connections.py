@@ -28,9 +28,9 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-def connect(port: int, stack: ExitStack, said: bytes) -> socket.socket:
+def connect(port: int, stack: ExitStack, first_bytes: bytes) -> socket.socket:
     client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
-    client.sendall(said)
+    client.sendall(first_bytes)
     return client
 
 
@@ -62,12 +62,12 @@ def test_an_active_connection_stays_open(port: int, stack: ExitStack) -> None:
     assert is_answered(busy)
 
 
-@pytest.mark.parametrize("said", [b"", b"GET", HEAD + b"X-Slow: ", HEAD + b"\r\n12345"])
+@pytest.mark.parametrize("first_bytes", [b"", b"GET", HEAD + b"X-Slow: ", HEAD + b"\r\n12345"])
 def test_clients_that_never_finish_a_request_make_room(
-    said: bytes, port: int, stack: ExitStack
+    first_bytes: bytes, port: int, stack: ExitStack
 ) -> None:
     for _ in range(4 * CONNECTIONS):
-        connect(port, stack, said)
+        connect(port, stack, first_bytes)
     assert is_answered(connect(port, stack, REQUEST))
 
 

@@ -61,7 +61,7 @@ class Roles:
                 start_new_session=True,
             )
 
-    def said(self, name: str) -> str:
+    def log_of(self, name: str) -> str:
         return (self._folder / name).read_text()
 
     def ask(self, method: str, path: str, body: str | None = None) -> tuple[int, str, str | None]:
@@ -113,8 +113,8 @@ def test_the_roles_report_the_missing_database_and_work_when_it_is_back(
         503,
         {"database": "The database cannot be reached."},
     )
-    until(lambda: "Cannot connect to own-database" in roles.said("worker"), "the worker's line")
-    until(lambda: "The schedule cannot be read" in roles.said("beat"), "beat's line")
+    until(lambda: "Cannot connect to own-database" in roles.log_of("worker"), "the worker's line")
+    until(lambda: "The schedule cannot be read" in roles.log_of("beat"), "beat's line")
 
     server.start()
     until(lambda: roles.ask("POST", "/v2/track", TRACK)[0] == 202, "an accepted message")
@@ -122,17 +122,17 @@ def test_the_roles_report_the_missing_database_and_work_when_it_is_back(
     assert roles.ask("POST", "/v2/identify", identify)[0] == 202
     until(lambda: recorded(server) == (1,), "the message to be recorded")
     until(lambda: roles.ask("GET", "/readyz")[0] == 200, "the web server to be ready")
-    until(lambda: "The schedule can be read now" in roles.said("beat"), "beat's line")
+    until(lambda: "The schedule can be read now" in roles.log_of("beat"), "beat's line")
     for name, process in roles.processes.items():
-        assert process.poll() is None, roles.said(name)
-        assert "Traceback" not in roles.said(name)
+        assert process.poll() is None, roles.log_of(name)
+        assert "Traceback" not in roles.log_of(name)
 
 
 def test_beat_can_be_stopped_while_it_waits(tmp_path: Path) -> None:
     roles = Roles(f"postgresql://eds@127.0.0.1:{free_port()}/eds", tmp_path)
     roles.start("beat")
     try:
-        until(lambda: "The schedule cannot be read" in roles.said("beat"), "beat's line")
+        until(lambda: "The schedule cannot be read" in roles.log_of("beat"), "beat's line")
         roles.processes["beat"].terminate()
         assert roles.processes["beat"].wait(timeout=10) == -signal.SIGTERM
     finally:

@@ -59,12 +59,12 @@ def marketplace() -> Iterator[Simulator]:
 
 @pytest.mark.django_db
 def test_the_demo_product_is_created_once_and_connected(marketplace: Simulator) -> None:
-    made = demo.connect_product(marketplace.url, NOW)
-    connection = Connection.objects.get(product=made)
+    product = demo.connect_product(marketplace.url, NOW)
+    connection = Connection.objects.get(product=product)
     assert connection.state == State.ACTIVE
-    Product.objects.filter(pk=made.pk).update(name="Our demo")
+    Product.objects.filter(pk=product.pk).update(name="Our demo")
 
-    assert demo.connect_product(marketplace.url, NOW) == made
+    assert demo.connect_product(marketplace.url, NOW) == product
     assert Connection.objects.get().generation == connection.generation
     assert Product.objects.count() == 1
 
@@ -74,16 +74,16 @@ def test_a_start_without_the_demo_disconnects_it_and_another_with_it_connects_it
     marketplace: Simulator, acme: Product
 ) -> None:
     ours = a_connection(acme)
-    made = demo.connect_product(marketplace.url, NOW)
+    product = demo.connect_product(marketplace.url, NOW)
     demo.disconnect(NOW)
     demo.disconnect(NOW)
-    left = Connection.objects.defer(None).get(product=made)
-    assert (left.state, left.api_token) == (State.DISCONNECTED, None)
+    connection_after = Connection.objects.defer(None).get(product=product)
+    assert (connection_after.state, connection_after.api_token) == (State.DISCONNECTED, None)
     ours.refresh_from_db()
     assert ours.state == State.ACTIVE
 
-    assert demo.connect_product(marketplace.url, NOW) == made
-    assert Connection.objects.get(product=made).state == State.ACTIVE
+    assert demo.connect_product(marketplace.url, NOW) == product
+    assert Connection.objects.get(product=product).state == State.ACTIVE
 
 
 @pytest.mark.django_db
@@ -124,8 +124,8 @@ def test_three_products_are_filled_and_scored(acme: Product) -> None:
         for workspace in product.workspaces.select_related("scores"):
             assert workspace.scores is not None and workspace.scores.state == "current"
     default = acme.workspaces.get(name="Default")
-    shown = AccountEngagement.objects.filter(score_set=default.scores_id)
-    assert shown.filter(raw__gt=0).count() > 1
+    engagement = AccountEngagement.objects.filter(score_set=default.scores_id)
+    assert engagement.filter(raw__gt=0).count() > 1
     assert User.objects.count() == 50
     views = SavedView.objects.filter(product=acme, owner=None).values_list(
         "name", "workspace__name"
@@ -139,8 +139,8 @@ def test_the_connected_products_customers_are_those_whose_licenses_are_served(
     acme: Product, marketplace: Simulator
 ) -> None:
     fill(acme)
-    known = set(Account.objects.filter(product=acme).values_list("external_id", flat=True))
-    assert known == {create_site(demo.SEED, number).cloud_id for number in range(6)}
+    account_ids = set(Account.objects.filter(product=acme).values_list("external_id", flat=True))
+    assert account_ids == {create_site(demo.SEED, number).cloud_id for number in range(6)}
 
 
 @pytest.mark.django_db
@@ -152,13 +152,13 @@ def test_the_demo_shows_evaluations_a_multi_instance_customer_and_a_token_that_e
     records = showcase_licenses(demo.VENDOR, demo.SEED, demo.LICENSES, NOW.date())
     with Simulator(Feed(records), demo.VENDOR) as served:
         settings.MARKETPLACE_API_URL, settings.MARKETPLACE_PROXIES = served.url, {}
-        made = demo.connect_product(served.url, NOW)
-        fill(made)
-        connection = Connection.objects.get(product=made)
+        product = demo.connect_product(served.url, NOW)
+        fill(product)
+        connection = Connection.objects.get(product=product)
         run = work(connection, NOW)
     assert (run.state, run.seen) == ("succeeded", demo.LICENSES)
     evaluating = {site_of(number) for number in EVALUATIONS}
-    for workspace in made.workspaces.select_related("scores"):
+    for workspace in product.workspaces.select_related("scores"):
         assert workspace.scores is not None
         rule = segment_rule(Segment.objects.get(workspace=workspace, name="Evaluating"))
         members = engagement_rows(workspace.scores, "account").filter(
@@ -166,7 +166,7 @@ def test_the_demo_shows_evaluations_a_multi_instance_customer_and_a_token_that_e
         )
         assert set(members.values_list("account__external_id", flat=True)) == evaluating
     for number in MULTI_INSTANCE_SITES:
-        lent = Account.objects.get(product=made, external_id=site_of(number)).traits
+        lent = Account.objects.get(product=product, external_id=site_of(number)).traits
         assert lent["am.tier"] == MULTI_INSTANCE_TIER and lent["am.tier.lentBy"]
     notice = health.expiry_notice(connection, NOW.date())
     assert notice is not None and notice.text.startswith("The API token expires in 20 days")
@@ -185,15 +185,15 @@ def test_its_products_look_as_if_their_messages_had_come_through_the_inbox(
     monkeypatch.setattr(messages, "DUPLICATE_SHARE", 0.4)
     monkeypatch.setattr(messages, "ANONYMOUS_SHARE", 0.4)
     fill(acme)
-    sent = last_24h.for_products([acme.pk], NOW)[acme.pk]
+    summary = last_24h.for_products([acme.pk], NOW)[acme.pk]
     events = Event.objects.filter(product=acme, received_at__gt=NOW - timedelta(hours=23))
-    assert sum(sent.recorded) == events.count() > 0
+    assert sum(summary.recorded) == events.count() > 0
     dropped = DroppedMessage.objects.filter(product=acme)
-    assert {reason: sum(counts) for reason, counts in sent.dropped.items()} == {
+    assert {reason: sum(counts) for reason, counts in summary.dropped.items()} == {
         DropReason(reason): dropped.filter(reason=reason).count()
         for reason in dropped.values_list("reason", flat=True)
     }
-    assert set(sent.dropped) == {DropReason.DUPLICATE, DropReason.ANONYMOUS}
+    assert set(summary.dropped) == {DropReason.DUPLICATE, DropReason.ANONYMOUS}
 
 
 @pytest.mark.django_db

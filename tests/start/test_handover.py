@@ -206,20 +206,20 @@ def test_invalid_requests_are_refused(connect: Connect) -> None:
         client = connect()
         client.socket.sendall(data)
         assert client.read().status in (400, 414)
-    broken = connect()
-    broken.socket.sendall(b"GET /admin/ HTTP/1.1\r\nContent-Length: x\r\n\r\n")
-    assert broken.read().status == 400
-    assert broken.is_closed()
+    connection = connect()
+    connection.socket.sendall(b"GET /admin/ HTTP/1.1\r\nContent-Length: x\r\n\r\n")
+    assert connection.read().status == 400
+    assert connection.is_closed()
 
 
 def test_a_page_request_without_room_gets_503_at_once(connect: Connect) -> None:
     page = connect().ask(PAGE).process
-    with stopped(page), selectors.DefaultSelector() as answered:
+    with stopped(page), selectors.DefaultSelector() as selector:
         for _ in range(webworker.MAX_LENT_CONNECTIONS + 1):
             client = connect()
             client.send(PAGE, b"", "X-Request-ID: here")
-            answered.register(client.socket, selectors.EVENT_READ, client)
-        (key, _), *_ = answered.select(20)
+            selector.register(client.socket, selectors.EVENT_READ, client)
+        (key, _), *_ = selector.select(20)
         refused: Client = key.data
         answer = refused.read()
         assert (answer.status, answer.headers["retry-after"]) == (503, "2")

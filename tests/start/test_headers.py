@@ -102,7 +102,7 @@ def test_an_api_is_not_redirected_but_refused_without_https(behind_https: Web) -
     for path in ("/v2/workspaces", "/v1/accounts", "/mcp"):
         answer = behind_https.answer(path, "Authorization: Bearer eds_x")
         assert answer.startswith("HTTP/1.1 403") and '"https_required"' in answer, path
-    sent = behind_https.answer("/v2/track", "Content-Length: 0", method="POST")
-    assert sent.startswith("HTTP/1.1 403")
+    response = behind_https.answer("/v2/track", "Content-Length: 0", method="POST")
+    assert response.startswith("HTTP/1.1 403")
     # Who checks the machine itself is not behind the proxy.
     assert behind_https.status("/healthz") == 200

@@ -45,7 +45,7 @@ def test_lines_of_up_become_objects() -> None:
     console.plain("Running.\nHere.")
     console.output().write("35% done, 100 accounts\n")
     lines = [json.loads(line) for line in output.getvalue().splitlines()]
-    assert [(one["process"], one["message"]) for one in lines] == [
+    assert [(line["process"], line["message"]) for line in lines] == [
         ("up", "Stopping."),
         ("up", "Running."),
         ("up", "Here."),
@@ -55,14 +55,14 @@ def test_lines_of_up_become_objects() -> None:
 
 def test_lines_of_a_process_become_objects_without_credentials() -> None:
     read, write = os.pipe()
-    with os.fdopen(read) as written:
+    with os.fdopen(read) as output:
         stream = JsonStream(write)
         for text in ("Applying", " it... ", "OK\n\n", "10%\r20%\n", "error: no\n", "edk_1"):
             stream.write(text)
         stream.write("2345678901234567 is a key\n")
         stream.write(json.dumps({"time": "t", "message": "m"}) + "\n")
         os.close(write)
-        lines = [json.loads(line) for line in written]
+        lines = [json.loads(line) for line in output]
     assert [(line.get("level"), line["message"]) for line in lines] == [
         ("info", "Applying it... OK"),
         ("info", "20%"),

@@ -95,7 +95,7 @@ def test_a_missing_secret_with_a_database_of_ones_own(tmp_path: Path, missing: s
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("environment", "message"),
     [
         ({"EDS_WEB_WORKERS": "many"}, "EDS_WEB_WORKERS must be a whole number, not 'many'"),
         ({"EDS_CELERY_WORKERS": "0"}, "EDS_CELERY_WORKERS must be at least 1, not 0"),
@@ -109,8 +109,8 @@ def test_a_missing_secret_with_a_database_of_ones_own(tmp_path: Path, missing: s
         ),
     ],
 )
-def test_an_invalid_setting(tmp_path: Path, given: dict[str, str], said: str) -> None:
-    assert said in refusal(tmp_path, "serve", **given)
+def test_an_invalid_setting(tmp_path: Path, environment: dict[str, str], message: str) -> None:
+    assert message in refusal(tmp_path, "serve", **environment)
 
 
 @pytest.mark.parametrize("command", ["up", "serve", "migrate", "create_product"])
@@ -128,10 +128,10 @@ def test_a_command_before_the_tables_are_there(tmp_path: Path) -> None:
     assert "run `python manage.py migrate` first" in sentence
 
 
-@pytest.mark.parametrize("found", [(2, 7, 18), (3, 6, 9), (3, 10, 14)])
-def test_a_python_too_old(found: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "version_info", found)
-    version = ".".join(map(str, found))
+@pytest.mark.parametrize("python_version", [(2, 7, 18), (3, 6, 9), (3, 10, 14)])
+def test_a_python_too_old(python_version: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", python_version)
+    version = ".".join(map(str, python_version))
     with pytest.raises(
         SystemExit, match=f"Python 3.11 or newer is needed; this is Python {version}"
     ):

@@ -57,11 +57,11 @@ def file(path: Path) -> None:
 FOREIGN = [open_to_everybody, link, file, *([strangers] if os.geteuid() == 0 else [])]
 
 
-@pytest.mark.parametrize("made", FOREIGN)
+@pytest.mark.parametrize("make_folder", FOREIGN)
 def test_a_folder_of_another_user_is_refused_and_unchanged(
-    server: EmbeddedPostgres, made: Callable[[Path], None]
+    server: EmbeddedPostgres, make_folder: Callable[[Path], None]
 ) -> None:
-    made(server.socket_dir)
+    make_folder(server.socket_dir)
     before = server.socket_dir.stat()
     try:
         with pytest.raises(EmbeddedPostgresError, match="another user of this machine may control"):

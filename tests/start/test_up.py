@@ -40,9 +40,9 @@ def up(folder: Path) -> Iterator[Up]:
 
 
 def test_the_first_start_keeps_the_credentials_and_tells_no_log(up: Up) -> None:
-    kept = up.credentials
+    credentials = up.credentials
     for name in SECRETS:
-        assert kept[name] not in up.text
+        assert credentials[name] not in up.text
     path = up.data_dir / "credentials.json"
     assert f"The password, the key, and the token are in {path}." in up.text
     mode = stat.S_IMODE((up.data_dir / "credentials.json").stat().st_mode)
@@ -62,12 +62,12 @@ def test_the_printed_curl_lines_work_when_pasted(up: Up) -> None:
     def ranked() -> bool:
         status, body = paste(accounts)
         assert status == 200, body
-        return any(one["score"] for one in json.loads(body)["data"])
+        return any(account["score"] for account in json.loads(body)["data"])
 
     until(ranked, "an account with a score")
     status, body = paste(users)
     assert status == 200
-    assert [one["email"] for one in json.loads(body)["data"]] == ["ada@example.com"]
+    assert [account["email"] for account in json.loads(body)["data"]] == ["ada@example.com"]
 
 
 def test_another_product_can_be_made_while_it_runs(up: Up) -> None:
