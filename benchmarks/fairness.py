@@ -57,7 +57,7 @@ def measure(options: argparse.Namespace) -> Report:
         busy = partial(bench.flood, bench.flooding_key, options.unknown)
         unknown = partial(bench.flood, "", options.unknown)
         floods = [
-            bench.beside("nothing", lambda sent: nullcontext()),
+            bench.beside("nothing", lambda sent_counts: nullcontext()),
             bench.beside(f"{options.messages:,} messages of one product in the inbox", backlog),
             bench.beside("one product that sends as fast as it can", busy),
             bench.beside("messages without a key, as fast as possible", unknown, drops=True),
@@ -102,15 +102,15 @@ class Bench:
         """How long the neighbor's messages wait, one after another, during the flood."""
         progress(f"Beside {name}.")
         listed, counted = (number(self._database, query) for query in (DROPPED, _DROP_COUNT))
-        sent: Counter[str] = Counter()
+        sent_counts: Counter[str] = Counter()
         attempts: list[Waits | None] = []
-        with flood(sent):
+        with flood(sent_counts):
             deadline = time.monotonic() + self._seconds
             while time.monotonic() < deadline:
                 attempts.append(self._wait_for_one())
             depth = number(self._database, WAITING)
         until(lambda: not number(self._database, WAITING), "an empty inbox", PATIENCE)
-        messages = sent["messages"]
+        messages = sent_counts["messages"]
         if drops:
             # Web processes write the counts every ten seconds.
             enough = counted + messages
@@ -133,25 +133,25 @@ class Bench:
         }
 
     @contextmanager
-    def backlog(self, messages: int, sent: Counter[str]) -> Iterator[None]:
+    def backlog(self, messages: int, sent_counts: Counter[str]) -> Iterator[None]:
         arguments = ("fill_and_wake", str(messages), self.flooding_key)
         self._service.run("-m", "benchmarks.within", *arguments, timeout=300)
-        sent["messages"] = messages
+        sent_counts["messages"] = messages
         yield
 
     @contextmanager
-    def flood(self, key: str, most: int, sent: Counter[str]) -> Iterator[None]:
+    def flood(self, key: str, most: int, sent_counts: Counter[str]) -> Iterator[None]:
         """Send batches from several connections, up to *most* messages."""
         lock = Lock()
 
         def send(over: Event) -> None:
             headers = basic(key) if key else {}
             with closing(Client(self._address, headers=headers, timeout=PATIENCE)) as client:
-                while not over.is_set() and sent["messages"] < most:
+                while not over.is_set() and sent_counts["messages"] < most:
                     response = client.request("POST", "/segment/v1/batch", BODY)
                     if response and response.status == 200:
                         with lock:
-                            sent["messages"] += BATCH
+                            sent_counts["messages"] += BATCH
                     else:
                         over.wait(0.2)
 

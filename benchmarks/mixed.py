@@ -54,29 +54,29 @@ def measure(options: argparse.Namespace) -> Report:
         before = number(database, EVENTS)
         progress(f"{options.connections} connections post for {options.seconds} s.")
         with sampled(lambda: depth(observer), SAMPLE_INTERVAL) as samples:
-            sent = load.run(target, options.connections, options.seconds)
+            result = load.run(target, options.connections, options.seconds)
             recorded = number(database, EVENTS) - before
         ended = time.monotonic()
         until_empty(database)
         emptied_after = time.monotonic() - ended
-        acknowledged, events = before + sent.requests, number(database, EVENTS)
+        acknowledged, events = before + result.requests, number(database, EVENTS)
         counted = number(database, COUNTED)
         elsewhere = number(database, DROPPED) + number(database, QUARANTINED)
     depths, ages = [sample.depth for sample in samples], [sample.age for sample in samples]
     # The depth at the end of the run, compared with that at its beginning.
     quarter = len(samples) // 4
-    growth = (median(depths[-quarter:]) - median(depths[:quarter])) / sent.per_second
-    yield Result(f"accepted/s, {options.connections} connections", sent.per_second)
-    yield Result("p50, ms", sent.p50)
-    yield Result("p99, ms", sent.p99)
-    yield Result("recorded meanwhile / accepted", recorded / sent.requests)
+    growth = (median(depths[-quarter:]) - median(depths[:quarter])) / result.per_second
+    yield Result(f"accepted/s, {options.connections} connections", result.per_second)
+    yield Result("p50, ms", result.p50)
+    yield Result("p99, ms", result.p99)
+    yield Result("recorded meanwhile / accepted", recorded / result.requests)
     yield Result("growth of the inbox, seconds of accepting", growth, at_most=GROWTH_SECONDS)
     yield Result("messages that wait, median", median(depths))
     yield Result("messages that wait, at most", max(depths))
     yield Result("age of the oldest, median, seconds", median(ages))
     yield Result("age of the oldest, at most, seconds", max(ages))
     yield Result("inbox empty after, seconds", emptied_after)
-    yield Result("errors", sent.errors, must_be=0)
+    yield Result("errors", result.errors, must_be=0)
     yield Result("tracks that got 202", acknowledged)
     yield Result("of them missing", max(acknowledged - events, 0), must_be=0)
     yield Result("events stored", events)

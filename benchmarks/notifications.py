@@ -76,7 +76,10 @@ def measure(options: argparse.Namespace) -> Report:
     for name in ("drain", "scoring"):
         for count in counts:
             took = rounds[name][count]
-            ratio = median(some / none for some, none in zip(took, rounds[name][0], strict=True))
+            ratio = median(
+                with_subscriptions / none
+                for with_subscriptions, none in zip(took, rounds[name][0], strict=True)
+            )
             bar = RATIO if count else None
             yield Result(f"{name}: processor seconds, {count} subscriptions", median(took),
                          rounds=took)  # fmt: skip

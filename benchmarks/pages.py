@@ -178,9 +178,9 @@ def measure(options: argparse.Namespace) -> Report:
         kinds = {name: path for name, path in many_paths.items() if is_kind(name)}
         painted = first_paints(many.address, many.cookies, kinds)
         progress("Counting statements.")
-        asked = (f"login:{NAME}", *many_paths.values())
-        statements = large.run_json("-m", "benchmarks.statements", *asked, timeout=3600)
-        costs = large.run_json("-m", "benchmarks.statements", "--costs", *asked, timeout=3600)
+        keys = (f"login:{NAME}", *many_paths.values())
+        statements = large.run_json("-m", "benchmarks.statements", *keys, timeout=3600)
+        costs = large.run_json("-m", "benchmarks.statements", "--costs", *keys, timeout=3600)
         for page in pages:
             page |= costs[many_paths[page[NAMED]]]
             page["statements"] = len(statements[many_paths[page[NAMED]]])
@@ -193,8 +193,8 @@ def measure(options: argparse.Namespace) -> Report:
         "page": ("", SECONDS),
     }
     for name, (part, at_most) in bars.items():
-        chosen = [page for page in pages if part in page[NAMED]]
-        slowest = max(chosen, key=lambda page: float(page["large"]))
+        chosen_pages = [page for page in pages if part in page[NAMED]]
+        slowest = max(chosen_pages, key=lambda page: float(page["large"]))
         yield Result(f"the slowest {name} of the large side", slowest[NAMED])
         yield Result(f"its seconds ({name})", slowest["large"] / 1000, at_most=at_most)
     (largest,) = (page["large"] for page in pages if page[NAMED] == LARGEST)

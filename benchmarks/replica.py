@@ -23,7 +23,7 @@ from harness.http import Client, bearer, status_of
 from harness.networks import Loopback
 from harness.posting import Posted, posting
 from harness.processes import until
-from harness.report import Report, Result, Table, progress, shown
+from harness.report import Report, Result, Table, display, progress
 from harness.service import Service, any_address, database_url, temporary_service
 from harness.standby import Standby
 from harness.threads import working
@@ -158,10 +158,10 @@ def _lags(sides: Sides, until_then: float) -> list[float]:
     with closing(sides.follower()) as follower:
         while time.monotonic() < until_then:
             row = sides.primary.execute("SELECT pg_current_wal_lsn()::text").fetchone()
-            looked = time.monotonic()
+            looked_at = time.monotonic()
             while not _is_true(follower.execute(_REPLAYED, row)):
                 time.sleep(0.001)
-            lags.append(time.monotonic() - looked)
+            lags.append(time.monotonic() - looked_at)
             time.sleep(LOOK_EVERY)
     return lags
 
@@ -181,9 +181,9 @@ def _stop_and_start(sides: Sides, posted: Posted, seconds: float) -> Report:
     started = time.monotonic()
     until(sides.is_replica_read, "the replica to be read again")
     yield Result("/readyz while the replica is away", ready or 0)
-    yield Result("reads while it is away", shown(dict(statuses)))
+    yield Result("reads while it is away", display(dict(statuses)))
     yield Result("reads that got something else than 503", without(statuses, 503), must_be=0)
-    yield Result("posts while it is away", shown(dict(posts)))
+    yield Result("posts while it is away", display(dict(posts)))
     yield Result("posts that got something else than 202", without(posts, 202), must_be=0)
     yield Result("replica read again after, seconds", time.monotonic() - started)
 

@@ -129,7 +129,7 @@ class Bench:
         """Start the roles, and have them score the product while it is empty; the worker."""
         worker = self._service.start_worker()
         self._service.start_beat()
-        until(self._shown, "the worker", PATIENCE)
+        until(self._read_score_set, "the worker", PATIENCE)
         return psutil.Process(worker.pid)
 
     def fill(self, users: int, counts: int) -> int:
@@ -155,11 +155,11 @@ class Bench:
         are how many pages showed old and new scores until then.
         """
         path = f"/v2/accounts?workspace_id={self._workspace}&limit={PAGE}"
-        shown = self._shown()
+        shown_set = self._read_score_set()
         pages = [self._reader.read_json(path)["data"]]
         command = ("benchmarks.within", "change_weight", str(self._workspace), str(weight))
         at: float = self._service.run_json("-m", *command)["at"]
-        while self._shown() == shown:
+        while self._read_score_set() == shown_set:
             if time.time() - at > PATIENCE:
                 raise Failed(f"Waited {PATIENCE:.0f} s in vain for the new scores.")
             pages.append(self._reader.read_json(path)["data"])
@@ -168,7 +168,7 @@ class Bench:
         progress(f"The weight is {weight}: scored and shown after {seconds:.1f} s.")
         return {"seconds": seconds, **judged(pages, self._reader.read_json(path)["data"])}
 
-    def _shown(self) -> int:
+    def _read_score_set(self) -> int:
         """The score set that readers see, or 0."""
         return number(self._database, _SHOWN, self._workspace)
 

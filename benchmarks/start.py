@@ -30,18 +30,18 @@ def measure(options: argparse.Namespace) -> Report:
 def until_accepted(folder: Path) -> float:
     """Seconds from the start of ``up`` to its first 202."""
     began = time.monotonic()
-    with starting(folder) as whole:
-        until(lambda: accepts(whole), "the first 202")
+    with starting(folder) as service:
+        until(lambda: accepts(service), "the first 202")
         seconds = time.monotonic() - began
     progress(f"A start took {seconds:.1f} s to its first 202.")
     return seconds
 
 
-def accepts(whole: Whole) -> bool:
+def accepts(service: Whole) -> bool:
     # The first start has yet to create the key.
-    if not (whole.folder / "credentials.json").exists():
+    if not (service.folder / "credentials.json").exists():
         return False
-    with closing(Client(whole.address, headers=basic(whole.key), timeout=5)) as client:
+    with closing(Client(service.address, headers=basic(service.key), timeout=5)) as client:
         response = client.request("POST", "/v2/track", BODY)
         return response is not None and response.status == 202
 

@@ -27,7 +27,7 @@ PLANNED = ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE")
 
 
 @contextmanager
-def noted() -> Iterator[list[dict[str, str]]]:
+def statement_log() -> Iterator[list[dict[str, str]]]:
     """The statements that are executed meanwhile, through any cursor."""
     executed: list[dict[str, str]] = []
     execute = psycopg.Cursor.execute
@@ -57,7 +57,7 @@ def noted() -> Iterator[list[dict[str, str]]]:
 def statements_of(client: Client, path: str) -> list[dict[str, str]]:
     """What a request of the path executes; not the first one, which notes the token's use."""
     for _ in range(2):
-        with noted() as executed:
+        with statement_log() as executed:
             response = client.get(path)
             assert response.status_code == 200, response.content
     return executed
@@ -72,9 +72,9 @@ def costs_of(client: Client, path: str) -> dict[str, float]:
     watch = Stopwatch()
     for _ in range(COUNTED_REQUESTS):
         client.get(path)
-    spent = watch.read()
+    costs = watch.read()
     names = {"Python": "processor_seconds", "PostgreSQL": "database_seconds"}
-    return {name: spent[key] * 1000 / COUNTED_REQUESTS for name, key in names.items()}
+    return {name: costs[key] * 1000 / COUNTED_REQUESTS for name, key in names.items()}
 
 
 if __name__ == "__main__":

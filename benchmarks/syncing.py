@@ -81,13 +81,13 @@ def work(connection: str, *options: str) -> dict[str, Any]:
     wall, processor = time.monotonic(), time.process_time()
     sync.run_sync(int(connection), sync.SyncEnvironment(latency.client, timezone.now))
     seconds = time.monotonic() - wall
-    spent = backend.cpu_times()
+    times = backend.cpu_times()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {
         **latest(connection),
         "seconds": seconds,
         "marketplace, s": latency.seconds,
-        "PostgreSQL, s": spent.user + spent.system,
+        "PostgreSQL, s": times.user + times.system,
         "Python, s": time.process_time() - processor,
         "memory growth, MB": (peak - before) / _MEGABYTE,
     }

@@ -153,14 +153,14 @@ def _line(message: Message) -> bytes:
 def import_lines(path: str, product_id: str) -> dict[str, Any]:
     """Import the file; lines, and what it took."""
     digest = files.file_digest(Path(path))
-    begun = importing.start_or_resume(int(product_id), digest, path, timezone.now(), again=False)
+    start = importing.start_or_resume(int(product_id), digest, path, timezone.now(), again=False)
     watch = Stopwatch()
     problems: list[importing.Problem] = []
     with Path(path).open("rb") as file:
-        importing.run_import(begun, files.LineReader(file), problems.extend, timezone.now)
+        importing.run_import(start, files.LineReader(file), problems.extend, timezone.now)
     return {
-        "lines": begun.lines,
-        "recorded": begun.recorded,
+        "lines": start.lines,
+        "recorded": start.recorded,
         "problems": len(problems),
         **watch.read(),
     }

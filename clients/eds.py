@@ -109,14 +109,14 @@ def _body(response: requests.Response) -> Record:
 
 def list_records(client: Client, options: argparse.Namespace) -> Iterator[Record]:
     """Up to ``--top`` records, or all."""
-    left = options.top
+    remaining = options.top
     largest = LARGEST_PAGE.get(options.resource, 100)
-    limit = ("limit", str(min(largest, left) if left else largest))
+    limit = ("limit", str(min(largest, remaining) if remaining else largest))
     for page in client.pages(f"/v2/{options.resource}", [*options.parameters, limit]):
         for record in page["data"]:
             yield record
-            left -= 1
-            if left == 0:
+            remaining -= 1
+            if remaining == 0:
                 return
 
 

@@ -142,19 +142,19 @@ def generate_demo_data(
     *connected* is the product with the simulated marketplace. The data is committed as a whole, and
     not at all if *stopping* returns true.
     """
-    progress, done = ProgressReporter(output, USER_COUNT), 0
+    progress, written_count = ProgressReporter(output, USER_COUNT), 0
     try:
         with transaction.atomic():
             products = [connected, *_create_others()]
             for user_count in _fill(products, clock()):
-                done += user_count
-                progress.show(done, f"{done:,} of {USER_COUNT:,} users")
+                written_count += user_count
+                progress.show(written_count, f"{written_count:,} of {USER_COUNT:,} users")
                 if stopping():
                     transaction.set_rollback(True)
                     return
 
         def scoring(how_far: str) -> bool:
-            progress.show(done, how_far)
+            progress.show(written_count, how_far)
             return stopping()
 
         loading.score_products(products, clock, scoring)

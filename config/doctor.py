@@ -283,14 +283,16 @@ def check_backups(now: datetime) -> Finding:
             "The WAL is not copied to EDS_BACKUP_FOLDER.",
             "Look for lines of `archive` in the log of `up`.",
         )
-    taken = backups.list_backups(Path(settings.BACKUP_FOLDER))
-    if not taken or datetime.fromisoformat(taken[-1].finished) < now - MAX_BACKUP_AGE:
+    base_backups = backups.list_backups(Path(settings.BACKUP_FOLDER))
+    if not base_backups or datetime.fromisoformat(base_backups[-1].finished) < now - MAX_BACKUP_AGE:
         return _warning(
             "backups",
-            f"The last base backup is {taken[-1].name if taken else 'missing'}.",
+            f"The last base backup is {base_backups[-1].name if base_backups else 'missing'}.",
             "Run `python manage.py backup` each night.",
         )
-    return _ok("backups", f"The last base backup is {taken[-1].name}, and the WAL is copied.")
+    return _ok(
+        "backups", f"The last base backup is {base_backups[-1].name}, and the WAL is copied."
+    )
 
 
 # --- What the service does ------------------------------------------------------------------

@@ -88,15 +88,15 @@ def _take_title(tokens: list[Token]) -> str:
     return title.content
 
 
-def _anchor(heading: Token, taken: set[str]) -> str:
+def _anchor(heading: Token, anchors: set[str]) -> str:
     """The heading's anchor, as GitHub makes it."""
     text = "".join(child.content for child in heading.children or [])
     anchor = _NOT_IN_ANCHOR.sub("", text.lower()).replace(" ", "-")
     unique, number = anchor, 0
-    while unique in taken:
+    while unique in anchors:
         number += 1
         unique = f"{anchor}-{number}"
-    taken.add(unique)
+    anchors.add(unique)
     return unique
 
 
@@ -158,7 +158,7 @@ def guide(request: HttpRequest, name: str) -> HttpResponse:
     """A guide. It is public, because it contains no data."""
     if name not in NAMES:
         raise Http404
-    shown = render_guide(name)
+    guide_page = render_guide(name)
     groups = [
         {
             "title": title,
@@ -174,8 +174,8 @@ def guide(request: HttpRequest, name: str) -> HttpResponse:
         for title, pages in GUIDES.items()
     ]
     context = {
-        "title": shown.title,
-        "guide": shown,
+        "title": guide_page.title,
+        "guide": guide_page,
         "groups": groups,
         "site_header": admin.site.site_header,
         "site_title": admin.site.site_title,

@@ -68,8 +68,10 @@ class JsonStream(io.TextIOBase):
             return len(text)
         *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
-            if shown := line.split("\r")[-1].rstrip():
-                self._put(shown + "\n" if shown.startswith(FORMATTED) else as_object(shown))
+            if last_part := line.split("\r")[-1].rstrip():
+                self._put(
+                    last_part + "\n" if last_part.startswith(FORMATTED) else as_object(last_part)
+                )
         return len(text)
 
     def _put(self, line: str) -> None:

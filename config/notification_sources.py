@@ -170,6 +170,6 @@ def _inbox_old(product: Product, minutes: float, now: datetime) -> Condition | N
         raise ConditionUnknown from None
     if oldest is None or now - oldest < timedelta(minutes=minutes):
         return None
-    waited = int((now - oldest).total_seconds() // 60)
-    text = f"The oldest message has waited in the inbox for {waited:,} minutes."
-    return Condition(text, _log_path(product), {"minutes": waited})
+    age = int((now - oldest).total_seconds() // 60)
+    text = f"The oldest message has waited in the inbox for {age:,} minutes."
+    return Condition(text, _log_path(product), {"minutes": age})

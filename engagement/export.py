@@ -156,20 +156,20 @@ def _forgotten_ids(product_id: int, scope: ForgottenSubject.Scope) -> list[int]:
 def _account_statements(row: sql.Row) -> Iterator[ExportedStatement]:
     id, first_at, last_at, is_identified, traits, stamps = row
     yield SubjectStatement(first_at, last_at, is_identified, group_id=id), Source.MESSAGE
-    for source, at, written in _written_traits(traits, stamps):
-        yield Group(id, at, written), source
+    for source, at, patch in _written_traits(traits, stamps):
+        yield Group(id, at, patch), source
 
 
 def _user_statements(row: sql.Row) -> Iterator[ExportedStatement]:
     id, first_at, last_at, is_identified, traits, stamps = row
     yield SubjectStatement(first_at, last_at, is_identified, user_id=id), Source.MESSAGE
-    for source, at, written in _written_traits(traits, stamps):
-        yield Identify(id, at, written), source
+    for source, at, patch in _written_traits(traits, stamps):
+        yield Identify(id, at, patch), source
 
 
 def _written_traits(traits: str, stamps: str) -> Iterator[tuple[Source, datetime, Traits]]:
     """The traits, grouped by who wrote them and when, the oldest first."""
     values: Traits = msgspec.json.decode(traits)
-    for stamp, written in group_by_stamp(values, msgspec.json.decode(stamps)).items():
+    for stamp, patch in group_by_stamp(values, msgspec.json.decode(stamps)).items():
         source, at = read_stamp(stamp)
-        yield source, at, written
+        yield source, at, patch

@@ -111,8 +111,8 @@ def _subjects(scope: Scope) -> "Callable[[Span, int], Chunk]":
     def read(span: Span, after: int) -> Chunk:
         ids, rows = _read_rows(kind, span, after)
         present = {kind.subject_id(row): row_of(row, span.score_set) for row in rows}
-        gone = (None,) * (width - 2)
-        chunk = [present.get(id, (id, *gone, True)) for id in ids]
+        empty = (None,) * (width - 2)
+        chunk = [present.get(id, (id, *empty, True)) for id in ids]
         return Chunk(chunk, ids[-1] if len(ids) == ROWS_PER_FETCH else None)
 
     return read
@@ -125,8 +125,8 @@ def _read_rows(kind: SubjectKind, span: Span, after: int) -> tuple[list[int], li
     rows = kind.engagement_rows(span.score_set).select_related(kind.scope).only(*columns)
     rows = rows.order_by(kind.id_column)
     if span.since is None:
-        found = list(rows.filter(**{f"{kind.id_column}__gt": after})[:ROWS_PER_FETCH])
-        return [kind.subject_id(row) for row in found], found
+        page = list(rows.filter(**{f"{kind.id_column}__gt": after})[:ROWS_PER_FETCH])
+        return [kind.subject_id(row) for row in page], page
     ids = changes.candidate_ids(
         span.score_set,
         kind.scope,
@@ -201,15 +201,15 @@ def _day_scores(scope: Scope) -> "Callable[[Span, int], Chunk]":
         rows = kind.engagement_rows(span.score_set).select_related(kind.scope)
         rows = rows.filter(**{f"{kind.id_column}__gt": after}).order_by(kind.id_column)
         rows = rows.only(*_ENGAGEMENT, f"{kind.path}external_id")
-        found = list(rows[:SCORED_PER_FETCH])
-        scores = recent_scores(span.score_set, kind, found)
+        page = list(rows[:SCORED_PER_FETCH])
+        scores = recent_scores(span.score_set, kind, page)
         chunk = [
             (day, kind.subject_id(row), getattr(row, scope).external_id, score)
-            for row in found
+            for row in page
             for day, score in _days(span, scores[kind.subject_id(row)])
         ]
-        more = len(found) == SCORED_PER_FETCH
-        return Chunk(chunk, kind.subject_id(found[-1]) if more else None)
+        more = len(page) == SCORED_PER_FETCH
+        return Chunk(chunk, kind.subject_id(page[-1]) if more else None)
 
     return read
 

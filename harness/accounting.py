@@ -83,9 +83,9 @@ def account_for(posted: Posted, database: psycopg.Connection[Any]) -> dict[str, 
         recorded[Track(user, occurred_at)] = copies
     dropped = dict(database.execute(_DROPPED).fetchall())
     uncertain = posted.unanswered | posted.refused
-    sent = posted.acknowledged | uncertain
+    posted_numbers = posted.acknowledged | uncertain
     return {
-        "posted": len(sent) + posted.others + len(posted.to_be_dropped),
+        "posted": len(posted_numbers) + posted.others + len(posted.to_be_dropped),
         "acknowledged": len(posted.acknowledged) + posted.others + len(posted.to_be_dropped),
         "refused": len(posted.refused),
         "unanswered": len(posted.unanswered) + len(posted.perhaps_dropped),
@@ -96,7 +96,7 @@ def account_for(posted: Posted, database: psycopg.Connection[Any]) -> dict[str, 
         "lost": len(posted.acknowledged - recorded.keys())
         + len(posted.to_be_dropped - dropped.keys()),
         "doubled": sum(copies > 1 for copies in (*recorded.values(), *dropped.values())),
-        "invented": len(recorded.keys() - sent)
+        "invented": len(recorded.keys() - posted_numbers)
         + len(dropped.keys() - posted.to_be_dropped - posted.perhaps_dropped),
         "miscounted": number(database, _MISCOUNTED),
         "misscored": number(database, _MISSCORED),

@@ -8,7 +8,7 @@ from pathlib import Path
 from django.core.management.base import CommandError
 
 from harness.processes import Failed
-from harness.report import Report, Result, finish, shown
+from harness.report import Report, Result, display, finish
 
 
 def run_command(
@@ -30,7 +30,7 @@ def run_command(
         sys.exit(130)
     finish(parts, name, options.json)
     errors = [
-        f"error: {part.name}: {shown(part.value)}. It must be {shown(part.must_be)}."
+        f"error: {part.name}: {display(part.value)}. It must be {display(part.must_be)}."
         for part in parts
         if isinstance(part, Result) and part.is_wrong
     ]

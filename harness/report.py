@@ -36,7 +36,9 @@ class Result:
     @property
     def limit(self) -> str:
         limits = {"≥": self.at_least, "≤": self.at_most, "=": self.must_be}
-        return next((f"{sign} {shown(bar)}" for sign, bar in limits.items() if bar is not None), "")
+        return next(
+            (f"{sign} {display(bar)}" for sign, bar in limits.items() if bar is not None), ""
+        )
 
     @property
     def ratio(self) -> float | None:
@@ -59,7 +61,7 @@ class Result:
         return "MISSED" if is_below or is_above else "met"
 
     def as_row(self) -> dict[str, Any]:
-        rounds = " … ".join(map(shown, spread(self.rounds))) if self.rounds else ""
+        rounds = " … ".join(map(display, spread(self.rounds))) if self.rounds else ""
         row = {"": self.name, "result": self.value, "bar": self.limit, "times the bar": self.ratio}
         return {**row, "verdict": self.verdict, "by round": rounds}
 
@@ -73,7 +75,7 @@ class Table:
 
     def __str__(self) -> str:
         heads = list(self.rows[0]) if self.rows else []
-        cells = [heads, *([shown(row[head]) for head in heads] for row in self.rows)]
+        cells = [heads, *([display(row[head]) for head in heads] for row in self.rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         return "\n".join([f"\n{self.name}", *(_line(row, widths) for row in cells)])
 
@@ -91,7 +93,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     ).rstrip()
 
 
-def shown(value: Any) -> str:
+def display(value: Any) -> str:
     match value:
         case None:
             return ""
@@ -100,9 +102,9 @@ def shown(value: Any) -> str:
         case int():
             return f"{value:,}"
         case dict():
-            return ", ".join(f"{key}: {shown(item)}" for key, item in value.items())
+            return ", ".join(f"{key}: {display(item)}" for key, item in value.items())
         case list() | tuple():
-            return ", ".join(map(shown, value))
+            return ", ".join(map(display, value))
     return str(value)
 
 

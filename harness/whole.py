@@ -121,6 +121,6 @@ def running(**settings: str) -> Iterator[Whole]:
     """``up`` in a temporary folder, ready."""
     with temporary_folder() as folder:
         copy_migrated_cluster(folder)
-        with starting(folder, **settings) as whole:
-            whole.wait_until_ready()
-            yield whole
+        with starting(folder, **settings) as service:
+            service.wait_until_ready()
+            yield service

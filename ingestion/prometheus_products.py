@@ -73,7 +73,7 @@ def _refused(products: list[ProductCounts]) -> Metric:
 
 
 def _limits(products: list[ProductCounts], states: Mapping[int, ProductState]) -> Iterator[Metric]:
-    used = GaugeMetricFamily(
+    usage_family = GaugeMetricFamily(
         "eds_product_limit_used",
         "What the product uses of a limit, as last counted",
         labels=["product_id", "product", "limit"],
@@ -86,7 +86,7 @@ def _limits(products: list[ProductCounts], states: Mapping[int, ProductState]) -
         usage = {name: getattr(state.usage, name) for name in Usage._fields}
         for name, value in {"messages_per_day": product.recorded, **usage}.items():
             labels = [*product.labels, name]
-            used.add_metric(labels, value)
+            usage_family.add_metric(labels, value)
             allowed.add_metric(labels, getattr(state.limits, name))
-    yield used
+    yield usage_family
     yield allowed

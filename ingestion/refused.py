@@ -75,10 +75,10 @@ _decode_key = msgspec.json.Decoder(_KeyInBody).decode
 def find_key(body: str, headers: Headers) -> str:
     """The key in the header, in the body as far as it can be read, or in the URL; else ""."""
     try:
-        sent = _decode_key(body)
+        call = _decode_key(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        sent = _KeyInBody()
-    return sdk_key(headers, sent.api_key or sent.writeKey)
+        call = _KeyInBody()
+    return sdk_key(headers, call.api_key or call.writeKey)
 
 
 def describe(

@@ -47,12 +47,12 @@ def find_sender(key: str) -> tuple[Product | None, DropReason | None]:
     if digest == NO_KEY:
         return None, DropReason.MISSING_KEY
     keys = IngestionKey.objects.filter(digest=digest).select_related("product").defer("secret")
-    if found := keys.first():
-        if found.revoked_at is not None:
+    if ingestion_key := keys.first():
+        if ingestion_key.revoked_at is not None:
             return None, DropReason.REVOKED_KEY
-        if found.has_expired(timezone.now()):
+        if ingestion_key.has_expired(timezone.now()):
             return None, DropReason.EXPIRED_KEY
-        return found.product, None
+        return ingestion_key.product, None
     others = (model for model in Credential.__subclasses__() if model is not IngestionKey)
     if any(credentials.is_well_formed(key, model.PREFIX) for model in others):
         return None, DropReason.READ_TOKEN
@@ -70,11 +70,11 @@ def report_error(error: IngestionError, key: str) -> Report:
 def report(decoded: DecodedRequest, received_at: datetime, status: int) -> Report:
     """What would become of each message of an accepted request."""
     product, key_reason = find_sender(decoded.key)
-    shown = list(decoded.messages[:MAX_MESSAGES])
-    known = _Known(product, shown, received_at) if product is not None else None
+    messages = list(decoded.messages[:MAX_MESSAGES])
+    context = _Context(product, messages, received_at) if product is not None else None
     return {
         **_head(status, product, key_reason),
-        "messages": [_report_message(each, known, key_reason, received_at) for each in shown],
+        "messages": [_report_message(each, context, key_reason, received_at) for each in messages],
     }
 
 
@@ -87,7 +87,7 @@ def _head(status: int, product: Product | None, reason: DropReason | None) -> Re
     return head
 
 
-class _Known:
+class _Context:
     """What the product knows about the messages' users, accounts, and message ids."""
 
     def __init__(self, product: Product, messages: Sequence[Payload], now: datetime) -> None:
@@ -102,9 +102,11 @@ class _Known:
             row.external_id: row
             for row in Account.objects.filter(**of_product, external_id__in=accounts)
         }
-        seen = SeenMessageId.objects.filter(**of_product, message_id__in=ids)
+        memories = SeenMessageId.objects.filter(**of_product, message_id__in=ids)
         self.seen = set(
-            seen.filter(seen_at__gte=now - retention_period()).values_list("message_id", flat=True)
+            memories.filter(seen_at__gte=now - retention_period()).values_list(
+                "message_id", flat=True
+            )
         )
         received = [
             ReceivedMessage(product.pk, _LAST_ARRIVAL + place, now, message)
@@ -127,21 +129,21 @@ def _longest_lookback(product_id: int) -> timedelta:
 
 
 def _report_message(
-    message: Payload, known: _Known | None, key_reason: DropReason | None, received_at: datetime
+    message: Payload, context: _Context | None, key_reason: DropReason | None, received_at: datetime
 ) -> Report:
     if key_reason is not None:
         return _dropped(message, key_reason, received_at)
     if isinstance(message, UnusableMessage):
         return _dropped(message, message.reason, received_at, message.detail)
-    assert known is not None
-    if id(message) in known.forgotten:
+    assert context is not None
+    if id(message) in context.forgotten:
         return _dropped(message, DropReason.FORGOTTEN, received_at)
     if message.message_id is not None:
-        if message.message_id in known.seen:
+        if message.message_id in context.seen:
             return _dropped(message, DropReason.DUPLICATE, received_at)
-        known.seen.add(message.message_id)
-    missing = _traits_without_room(message, known)
-    notes = _time_notes(message, known, received_at)
+        context.seen.add(message.message_id)
+    missing = _traits_without_room(message, context)
+    notes = _time_notes(message, context, received_at)
     if message.message_id is not None:
         notes.append({"code": "message_id", "message": _DUPLICATE_IDS})
     if missing:
@@ -153,15 +155,15 @@ def _report_message(
             }
         )
     outcome, explanation = "recorded", "It would be recorded."
-    if isinstance(message, Track) and not known.is_identified(message.user_id):
+    if isinstance(message, Track) and not context.is_identified(message.user_id):
         outcome = "waiting"
         explanation = (
             "It would be kept, and count once its user is identified. Send an identify with this "
             "userId."
         )
-    elif isinstance(message, Identify) and message.user_id not in known.users:
+    elif isinstance(message, Identify) and message.user_id not in context.users:
         # Messages of a batch that follow count for this user.
-        known.users[message.user_id] = User(external_id=message.user_id, is_identified=True)
+        context.users[message.user_id] = User(external_id=message.user_id, is_identified=True)
     return {
         "outcome": outcome,
         "reason": None,
@@ -184,13 +186,13 @@ def _dropped(
     }
 
 
-def _traits_without_room(message: Message, known: _Known) -> Sequence[str]:
+def _traits_without_room(message: Message, context: _Context) -> Sequence[str]:
     if not isinstance(message, Identify | Group) or not message.traits:
         return ()
     subject: User | Account | None = (
-        known.users.get(message.user_id)
+        context.users.get(message.user_id)
         if isinstance(message, Identify)
-        else known.accounts.get(message.group_id)
+        else context.accounts.get(message.group_id)
     )
     traits, stamps = (subject.traits, subject.trait_stamps) if subject else ({}, {})
     stamp = make_stamp(message.timestamp, _LAST_ARRIVAL)
@@ -202,15 +204,15 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _time_notes(message: Message, known: _Known, received_at: datetime) -> list[dict[str, str]]:
+def _time_notes(message: Message, context: _Context, received_at: datetime) -> list[dict[str, str]]:
     at = message.timestamp
     if timestamps.looks_like_seconds(at):
         text = f"The timestamp is {at:%Y-%m-%d}. {SECONDS_HINT}"
         return [{"code": "timestamp_in_seconds", "message": text}]
     if timestamps.was_clamped(at, received_at):
         return [{"code": "timestamp_in_future", "message": f"{CLAMPED} {CLOCK_HINT}"}]
-    if isinstance(message, Track) and received_at - at >= known.lookback:
-        days = f"Scores count {known.lookback.days} days at most."
+    if isinstance(message, Track) and received_at - at >= context.lookback:
+        days = f"Scores count {context.lookback.days} days at most."
         return [{"code": "too_old_to_score", "message": f"{_TOO_OLD} {days}"}]
     return []
 

@@ -134,13 +134,13 @@ def _save_seen(
     run: SyncRun, rows: Iterable[ParsedLicense], stored: dict[str, StoredLicense]
 ) -> None:
     """Note the licenses that came exactly as an earlier run stored them."""
-    seen = {
+    row_by_key = {
         row.key
         for row in rows
         if row.key in stored and stored[row.key].run_id != run.pk and stored[row.key].matches(row)
     }
-    if seen:
-        SeenLicenses.objects.create(run=run, keys=sorted(seen))
+    if row_by_key:
+        SeenLicenses.objects.create(run=run, keys=sorted(row_by_key))
 
 
 def _save_pending(run: SyncRun, rows: Iterable[ParsedLicense]) -> None:

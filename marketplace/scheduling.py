@@ -33,8 +33,8 @@ class ConnectionInactive(Exception):
 
 
 def register_times() -> None:
-    happened = dict.fromkeys(("requested_at", "started_at", "finished_at"), clocks.NOW)
-    clocks.register(SyncRun, {**happened, "due_at": 2 * MAX_BACKOFF})
+    times = dict.fromkeys(("requested_at", "started_at", "finished_at"), clocks.NOW)
+    clocks.register(SyncRun, {**times, "due_at": 2 * MAX_BACKOFF})
     clocks.register(Connection, {"full_synced_at": clocks.NOW})
 
 

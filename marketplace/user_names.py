@@ -19,8 +19,8 @@ PLAIN_FOR = timedelta(days=1)
 def mask(user_name: str) -> str:
     """The part that may be shown: "i…@example.com"."""
     local, at, domain = user_name.rpartition("@")
-    shown = f"{local[:1]}{MASK}@{domain}" if at else f"{domain[:1]}{MASK}"
-    return shown[: Connection._meta.get_field("user_name").max_length]
+    masked = f"{local[:1]}{MASK}@{domain}" if at else f"{domain[:1]}{MASK}"
+    return masked[: Connection._meta.get_field("user_name").max_length]
 
 
 def is_masked(user_name: str) -> bool:

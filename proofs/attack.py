@@ -71,13 +71,13 @@ class Description:
 class Attacker:
     """Draws requests. The same seed draws the same ones, except for cursors."""
 
-    def __init__(self, whole: Whole, description: Description, seed: int) -> None:
+    def __init__(self, service: Whole, description: Description, seed: int) -> None:
         self.cursor = "none"
         self._chance = random.Random(seed)
         self._description = description
-        self._key = whole.key
-        self._token = whole.credentials["api_token"]
-        self._workspace = str(whole.credentials["workspace_id"])
+        self._key = service.key
+        self._token = service.credentials["api_token"]
+        self._workspace = str(service.credentials["workspace_id"])
         self._kinds = [self._to_door] * 6 + [self._to_reader] * 3
         self._kinds += [self._to_page, self._to_anywhere]
 
@@ -163,8 +163,18 @@ class Attacker:
     def _length(self, body: bytes) -> str:
         if self._happens(0.93):
             return str(len(body))
-        wrong = (len(body) + 10, max(len(body) - 3, 0), -1, 10**12, 10**40, "", "abc", "1_0", "+5")
-        return str(self._chance.choice(wrong))
+        wrong_lengths = (
+            len(body) + 10,
+            max(len(body) - 3, 0),
+            -1,
+            10**12,
+            10**40,
+            "",
+            "abc",
+            "1_0",
+            "+5",
+        )
+        return str(self._chance.choice(wrong_lengths))
 
     def _header_text(self) -> str:
         return self._odd().replace("\n", " ").replace("\r", " ")[:3000]

@@ -29,10 +29,10 @@ def measure(options: argparse.Namespace) -> Report:
     with temporary_folder() as folder, temporary_folder() as backups:
         copy_migrated_cluster(folder)
         before, after = Posted(), Posted()
-        with starting(folder, EDS_BACKUP_FOLDER=str(backups)) as whole:
-            whole.wait_until_ready()
+        with starting(folder, EDS_BACKUP_FOLDER=str(backups)) as service:
+            service.wait_until_ready()
             until(lambda: list(backups.glob("*/wal/*/*.partial")), "the archive to begin")
-            key, address = whole.key, [[whole.address]]
+            key, address = service.key, [[service.address]]
             with posting(address, key, options.seed, before, options.pause):
                 time.sleep(options.seconds / 3)
                 progress("Backing up.")
@@ -44,7 +44,7 @@ def measure(options: argparse.Namespace) -> Report:
             with posting(address, key, options.seed + CLIENTS, after, options.pause):
                 time.sleep(options.seconds / 3)
                 killed = datetime.now(UTC)
-                kill_everything(whole)
+                kill_everything(service)
         for name, posts, arguments in (
             ("at a moment", before, ["--at", moment.isoformat()]),
             ("at the end", merged(before, after), []),
@@ -52,11 +52,11 @@ def measure(options: argparse.Namespace) -> Report:
             with temporary_folder() as target:
                 seconds = timed(target, backups, "restore", *arguments)
                 yield Result(f"{name}: seconds of the restore", seconds)
-                with starting(target) as whole:
-                    whole.wait_until_ready()
+                with starting(target) as service:
+                    service.wait_until_ready()
                     if name == "at the end":
                         forgive_the_last(posts, killed)
-                    yield from accounting.settle(posts, whole.connect, name)
+                    yield from accounting.settle(posts, service.connect, name)
 
 
 def timed(folder: Path, backups: Path, *arguments: str) -> float:
@@ -76,10 +76,10 @@ def timed(folder: Path, backups: Path, *arguments: str) -> float:
     return time.monotonic() - started
 
 
-def kill_everything(whole: Whole) -> None:
+def kill_everything(service: Whole) -> None:
     """Kill `up` and everything below it with SIGKILL."""
     progress("Killing everything.")
-    parent = psutil.Process(whole.process.pid)
+    parent = psutil.Process(service.process.pid)
     for process in (parent, *parent.children(recursive=True)):
         with suppress(psutil.Error):
             process.kill()

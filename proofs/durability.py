@@ -60,8 +60,8 @@ def kill_at_random(
     """Kill a process of any role now and then, until the time is over."""
     kills: Counter[str] = Counter()
     deadline = time.monotonic() + seconds
-    while (left := deadline - time.monotonic()) > 0 or kills.total() < at_least:
-        time.sleep(max(0.1, min(left, chance.uniform(*PAUSE))))
+    while (remaining := deadline - time.monotonic()) > 0 or kills.total() < at_least:
+        time.sleep(max(0.1, min(remaining, chance.uniform(*PAUSE))))
         service.check()
         victims = service.processes()
         if not victims or (time.monotonic() >= deadline and kills.total() >= at_least):

@@ -80,71 +80,71 @@ class Responses:
 def measure(options: argparse.Namespace) -> Report:
     responses = Responses()
     settings = {"EDS_METRICS_TOKEN": METRICS_TOKEN, "EDS_READ_REQUESTS_PER_MINUTE": "0"}
-    with running(**settings) as whole:
-        fill(whole)
-        description = Description(Client(whole.address).read_json("/openapi.json"))
+    with running(**settings) as service:
+        fill(service)
+        description = Description(Client(service.address).read_json("/openapi.json"))
 
         def attack(seed: int, over: threading.Event) -> None:
-            attacker = Attacker(whole, description, seed)
+            attacker = Attacker(service, description, seed)
             while not over.is_set():
                 request = attacker.request()
-                status, received = send(whole.address, request)
+                status, received = send(service.address, request)
                 responses.note(request, status)
                 if cursor := CURSOR.search(received):
                     attacker.cursor = cursor[1].decode()
 
-        processes = alive(whole)
+        processes = alive(service)
         progress(f"{CLIENTS} clients attack for {options.minutes:g} min.")
         seeds = [options.seed + client for client in range(CLIENTS)]
         attacks = [partial(attack, seed) for seed in seeds]
-        with sampled(lambda: largest(whole), 0.5) as memory, working(*attacks):
+        with sampled(lambda: largest(service), 0.5) as memory, working(*attacks):
             time.sleep(options.minutes * 60)
         progress("The inbox empties itself.")
         began = time.monotonic()
-        until(whole.is_drained, "the inbox to be empty", SETTLE_PATIENCE)
+        until(service.is_drained, "the inbox to be empty", SETTLE_PATIENCE)
         seconds = time.monotonic() - began
         yield from responses.report(description)
         yield Result("inbox empty after, seconds", seconds)
         yield Result(
-            "processes that died", ", ".join(processes - alive(whole)) or "none", must_be="none"
+            "processes that died", ", ".join(processes - alive(service)) or "none", must_be="none"
         )
         yield Result("memory of the largest process at first, MB", memory[0])
         yield Result("memory of the largest process at most, MB", max(memory))
         has_grown = max(memory) - memory[0] > MEMORY_GROWTH_MB
         yield Result("a process has grown", str(has_grown), must_be="False")
-        with whole.connect() as database:
+        with service.connect() as database:
             yield Result("events recorded", number(database, EVENTS))
             yield Result("messages dropped", number(database, DROPPED))
             # A message that passed a door and cannot be recorded.
             yield Result("messages quarantined", number(database, QUARANTINED), must_be=0)
 
 
-def fill(whole: Whole) -> None:
+def fill(service: Whole) -> None:
     """Give readers something to read: two pages of users and accounts, with scores."""
-    client = Client(whole.address, headers=basic(whole.key))
+    client = Client(service.address, headers=basic(service.key))
     for person in range(25):
         body = {"userId": f"u{person}", "groupId": f"a{person}", "traits": {"plan": "pro"}}
         for path, more in (("identify", {}), ("group", {}), ("track", {"event": "opened"})):
             response = client.request("POST", f"/v2/{path}", json.dumps({**body, **more}))
             if response is None or response.status != 202:
                 raise Failed(f"The service did not accept a good message: {response}")
-    accounting.until_settled(whole.connect)
+    accounting.until_settled(service.connect)
 
 
-def alive(whole: Whole) -> set[str]:
+def alive(service: Whole) -> set[str]:
     """The processes of the service that must not die, by what they do and their ids."""
     return {
         f"{role} {process.pid}"
-        for role, processes in whole.processes().items()
+        for role, processes in service.processes().items()
         if role != "PostgreSQL"
         for process in processes
     }
 
 
-def largest(whole: Whole) -> float:
+def largest(service: Whole) -> float:
     """The memory of the largest web worker or Celery process, in MB."""
     sizes = [0]
-    for role, processes in whole.processes().items():
+    for role, processes in service.processes().items():
         if role != "PostgreSQL":
             for process in processes:
                 with suppress(psutil.Error):

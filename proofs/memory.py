@@ -34,16 +34,16 @@ MEBIBYTE = 1024**2
 def measure(options: argparse.Namespace) -> Report:
     with running(
         EDS_WORKER_MEMORY_MB=str(options.limit), EDS_READ_REQUESTS_PER_MINUTE="0"
-    ) as whole:
-        path = f"/v2/users?workspace_id={whole.credentials['workspace_id']}&expand=traits,metrics"
-        reader = Reader(path, whole.credentials["api_token"], whole.address)
+    ) as service:
+        path = f"/v2/users?workspace_id={service.credentials['workspace_id']}&expand=traits,metrics"
+        reader = Reader(path, service.credentials["api_token"], service.address)
         statuses: Counter[int | None] = Counter()
-        floods = [partial(flood, whole, statuses, seed) for seed in range(FLOODING_CLIENTS)]
-        first = set(sizes(whole))
+        floods = [partial(flood, service, statuses, seed) for seed in range(FLOODING_CLIENTS)]
+        first = set(sizes(service))
         with (
-            posting([[whole.address]], whole.key, options.seed, pause=0.02) as posted,
+            posting([[service.address]], service.key, options.seed, pause=0.02) as posted,
             reader.reading(),
-            sampled(lambda: sizes(whole), 0.2) as samples,
+            sampled(lambda: sizes(service), 0.2) as samples,
             working(*floods),
         ):
             progress(f"{FLOODING_CLIENTS} clients flood for {options.seconds:g} s.")
@@ -55,26 +55,28 @@ def measure(options: argparse.Namespace) -> Report:
             yield Result(f"largest {role}, MiB", largest)
             is_over = "yes" if largest > options.limit else "no"
             yield Result(f"a {role} took more than it may", is_over, must_be="no")
-        seen = {process for sample in samples for process in sample}
-        yield Result("processes that were replaced", len(seen - first))
+        processes = {process for sample in samples for process in sample}
+        yield Result("processes that were replaced", len(processes - first))
         yield Result("bodies of the flood that got 200", statuses[200])
         yield Result("bodies of the flood that got 503", statuses[503])
-        yield from accounting.settle(posted, whole.connect)
+        yield from accounting.settle(posted, service.connect)
 
 
-def sizes(whole: Whole) -> dict[tuple[str, int], float]:
+def sizes(service: Whole) -> dict[tuple[str, int], float]:
     """The memory of each web and worker process, in MiB, by what it does and its id."""
     memory: dict[tuple[str, int], float] = {}
-    for role, processes in whole.processes().items():
+    for role, processes in service.processes().items():
         for process in processes if "work" in role else ():
             with suppress(psutil.Error):
                 memory[role, process.pid] = process.memory_info().rss / MEBIBYTE
     return memory
 
 
-def flood(whole: Whole, statuses: "Counter[int | None]", seed: int, over: threading.Event) -> None:
+def flood(
+    service: Whole, statuses: "Counter[int | None]", seed: int, over: threading.Event
+) -> None:
     chance = random.Random(seed)
-    client = Client(whole.address, headers=basic(whole.key), timeout=60)
+    client = Client(service.address, headers=basic(service.key), timeout=60)
     bodies = [(make(), {"Content-Encoding": "gzip"}) for make in BODIES]
     while not over.is_set():
         body, headers = chance.choice(bodies)

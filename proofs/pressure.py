@@ -25,7 +25,7 @@ from harness.command import run_command
 from harness.http import Client, basic
 from harness.posting import BODY
 from harness.processes import HOST, Failed, until
-from harness.report import Report, Result, Table, progress, shown
+from harness.report import Report, Result, Table, display, progress
 from harness.threads import repeating
 from harness.whole import Whole, running
 
@@ -48,11 +48,11 @@ class Responses:
     retry_after: Counter[str] = field(default_factory=Counter)
 
 
-def post(whole: Whole, responses: Responses) -> int:
+def post(service: Whole, responses: Responses) -> int:
     """Post once, on a connection of its own."""
     began = time.monotonic()
-    headers = basic(whole.key)
-    with closing(Client(whole.address, headers=headers, timeout=3 * ANSWERED_WITHIN)) as client:
+    headers = basic(service.key)
+    with closing(Client(service.address, headers=headers, timeout=3 * ANSWERED_WITHIN)) as client:
         response = client.request("POST", "/v2/track", BODY)
     status = response.status if response else 0
     if response and status == 503:
@@ -63,10 +63,10 @@ def post(whole: Whole, responses: Responses) -> int:
 
 
 @contextmanager
-def posting(whole: Whole) -> Iterator[Responses]:
+def posting(service: Whole) -> Iterator[Responses]:
     """Clients that post all the time, at a pace that is no load by itself."""
     responses = Responses()
-    with repeating(lambda: post(whole, responses), CLIENTS, PAUSE):
+    with repeating(lambda: post(service, responses), CLIENTS, PAUSE):
         yield responses
 
 
@@ -87,9 +87,9 @@ def stopped(processes: list[psutil.Process]) -> Iterator[None]:
 
 
 @contextmanager
-def full_inbox(whole: Whole) -> Iterator[None]:
-    roles = whole.processes()
-    with stopped(roles["worker"] + roles["worker's pool process"]), whole.connect() as database:
+def full_inbox(service: Whole) -> Iterator[None]:
+    roles = service.processes()
+    with stopped(roles["worker"] + roles["worker's pool process"]), service.connect() as database:
         # Twice the limit: from then on nothing fits.
         database.execute(
             "INSERT INTO ingestion_inboxmessage (received_at, key_digest, key_hint, payload) "
@@ -101,38 +101,38 @@ def full_inbox(whole: Whole) -> Iterator[None]:
 
 
 @contextmanager
-def locked_inbox(whole: Whole) -> Iterator[None]:
-    with whole.connect() as database, database.transaction():
+def locked_inbox(service: Whole) -> Iterator[None]:
+    with service.connect() as database, database.transaction():
         database.execute("LOCK TABLE ingestion_inboxmessage IN ACCESS EXCLUSIVE MODE")
         yield
 
 
 @contextmanager
-def silent_database(whole: Whole) -> Iterator[None]:
-    with stopped(whole.processes()["PostgreSQL"]):
+def silent_database(service: Whole) -> Iterator[None]:
+    with stopped(service.processes()["PostgreSQL"]):
         yield
 
 
 @contextmanager
-def crashing_database(whole: Whole) -> Iterator[None]:
-    for process in whole.processes()["PostgreSQL"]:
+def crashing_database(service: Whole) -> Iterator[None]:
+    for process in service.processes()["PostgreSQL"]:
         with suppress(psutil.Error):
             process.send_signal(signal.SIGKILL)
     yield
 
 
 @contextmanager
-def no_connections_left(whole: Whole) -> Iterator[None]:
+def no_connections_left(service: Whole) -> Iterator[None]:
     with ExitStack() as stack:
         with suppress(psycopg.OperationalError):
             while True:
-                stack.enter_context(whole.connect())
+                stack.enter_context(service.connect())
         yield
 
 
 @contextmanager
-def long_transaction(whole: Whole) -> Iterator[None]:
-    with whole.connect() as database, database.transaction():
+def long_transaction(service: Whole) -> Iterator[None]:
+    with service.connect() as database, database.transaction():
         database.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         database.execute("SELECT count(*) FROM engagement_user")
         database.execute("UPDATE engagement_product SET name = name")
@@ -140,12 +140,12 @@ def long_transaction(whole: Whole) -> Iterator[None]:
 
 
 @contextmanager
-def connections(whole: Whole, clients: int, first: bytes, then: bytes = b"") -> Iterator[None]:
+def connections(service: Whole, clients: int, first: bytes, then: bytes = b"") -> Iterator[None]:
     """Clients that connect, send *first*, and then a byte now and then, if there is one."""
     with ExitStack() as stack:
         opened = []
         for _ in range(clients):
-            client = stack.enter_context(socket.create_connection(whole.address, timeout=5))
+            client = stack.enter_context(socket.create_connection(service.address, timeout=5))
             client.sendall(first)
             opened.append(client)
 
@@ -187,15 +187,15 @@ def situations(clients: int) -> dict[str, tuple[Situation, set[int]]]:
 def measure(options: argparse.Namespace) -> Report:
     allow_files(options.clients + 1000)
     rows = []
-    with running(EDS_INBOX_LIMIT=str(INBOX_LIMIT)) as whole:
-        until(lambda: post(whole, Responses()) == 202, "the first 202", RECOVERED_WITHIN)
+    with running(EDS_INBOX_LIMIT=str(INBOX_LIMIT)) as service:
+        until(lambda: post(service, Responses()) == 202, "the first 202", RECOVERED_WITHIN)
         for name, (situation, allowed) in situations(options.clients).items():
             progress(f"{name}, for {options.seconds} s.")
-            with whole.explained():
-                row, responses = observe(whole, situation, options.seconds)
+            with service.explained():
+                row, responses = observe(service, situation, options.seconds)
             rows.append({"": name, **row})
             others = sorted(set(responses.statuses) - allowed)
-            yield Result(f"{name}: other responses", shown(others) or "none", must_be="none")
+            yield Result(f"{name}: other responses", display(others) or "none", must_be="none")
             within = max(responses.seconds) <= ANSWERED_WITHIN
             yield Result(f"{name}: responses in time", str(within), must_be="True")
             yield Result(f"{name}: web workers died", row["died"], must_be=0)
@@ -204,14 +204,16 @@ def measure(options: argparse.Namespace) -> Report:
     yield Table("situations", rows)
 
 
-def observe(whole: Whole, situation: Situation, seconds: float) -> tuple[dict[str, Any], Responses]:
-    before = deaths(whole)
-    with situation(whole), posting(whole) as responses:
+def observe(
+    service: Whole, situation: Situation, seconds: float
+) -> tuple[dict[str, Any], Responses]:
+    before = deaths(service)
+    with situation(service), posting(service) as responses:
         time.sleep(seconds)
     ended = time.monotonic()
-    until(lambda: post(whole, Responses()) == 202, "a 202 afterwards", RECOVERED_WITHIN)
+    until(lambda: post(service, Responses()) == 202, "a 202 afterwards", RECOVERED_WITHIN)
     accepted_after = time.monotonic() - ended
-    until(whole.is_drained, "the inbox to be empty", RECOVERED_WITHIN)
+    until(service.is_drained, "the inbox to be empty", RECOVERED_WITHIN)
     row = {
         "answered": dict(sorted(responses.statuses.items())),
         "Retry-After": sorted(responses.retry_after),
@@ -219,14 +221,14 @@ def observe(whole: Whole, situation: Situation, seconds: float) -> tuple[dict[st
         "longest s": max(responses.seconds),
         "202 after s": accepted_after,
         "drained after s": time.monotonic() - ended,
-        "died": deaths(whole) - before,
+        "died": deaths(service) - before,
     }
     return row, responses
 
 
-def deaths(whole: Whole) -> int:
+def deaths(service: Whole) -> int:
     """How often gunicorn's master logged that it lost a worker."""
-    return whole.log(10_000_000).count("was sent SIG")
+    return service.log(10_000_000).count("was sent SIG")
 
 
 def allow_files(number: int) -> None:

@@ -39,13 +39,13 @@ class ApiTokenForm(CredentialForm):
     )
 
     # Those of the token's product.
-    offered: ClassVar[QuerySet[Workspace]] = Workspace.objects.none()
+    offered_workspaces: ClassVar[QuerySet[Workspace]] = Workspace.objects.none()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if field := self.fields.get("workspaces"):
-            field.queryset = self.offered  # type: ignore[attr-defined]
-            field.initial = self.offered.filter(pk__in=self.instance.workspace_ids or ())
+            field.queryset = self.offered_workspaces  # type: ignore[attr-defined]
+            field.initial = self.offered_workspaces.filter(pk__in=self.instance.workspace_ids or ())
 
     def clean_networks(self) -> list[str] | None:
         networks: list[str] = self.cleaned_data["networks"] or []
@@ -58,11 +58,11 @@ class ApiTokenForm(CredentialForm):
         cleaned = super().clean()
         # An unchanged choice may have deleted workspaces. Without them it would mean all.
         if "workspaces" in self.changed_data and "workspaces" in cleaned:
-            chosen = cleaned["workspaces"]
+            workspaces = cleaned["workspaces"]
             product = cleaned.get("product") or self.instance.product
-            if any(workspace.product_id != product.pk for workspace in chosen):
+            if any(workspace.product_id != product.pk for workspace in workspaces):
                 self.add_error("workspaces", "Choose workspaces of the token's product.")
-            self.instance.workspace_ids = sorted(each.pk for each in chosen) or None
+            self.instance.workspace_ids = sorted(each.pk for each in workspaces) or None
         return cleaned
 
 
@@ -92,7 +92,7 @@ class ApiTokenAdmin(CredentialAdmin):
     ) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
         product_id = obj.product_id if obj else self._named_product(request)
-        form.offered = Workspace.objects.filter(product=product_id)
+        form.offered_workspaces = Workspace.objects.filter(product=product_id)
         return form
 
     def _named_product(self, request: HttpRequest) -> int | None:

@@ -41,10 +41,10 @@ class LinkBuilder:
 
     def page(self, parameters: Parameters, position: Parameters) -> str:
         """The requested list with the same parameters, at another position."""
-        kept = {
+        parameter_values = {
             name: value.split(SEPARATOR) if name in REPEATED_PARAMETERS else value
             for name, value in parameters.items()
             if name not in POSITION_PARAMETERS
         }
-        query = urlencode({**kept, **position}, doseq=True)
+        query = urlencode({**parameter_values, **position}, doseq=True)
         return f"{self._path}?{query}" if query else self._path

@@ -155,9 +155,9 @@ def require_current(request: PageRequest) -> None:
 
 def _forward(rows: QuerySet[Row], order: Order, request: PageRequest) -> ResultPage[Row]:
     # One row more than the page holds tells whether there is a next page.
-    fetched = list(rows[: request.limit + 1])
-    page_rows = fetched[: request.limit]
-    has_next = len(fetched) > request.limit
+    window = list(rows[: request.limit + 1])
+    page_rows = window[: request.limit]
+    has_next = len(window) > request.limit
     has_prev = request.cursor is not None or request.offset > 0
     return ResultPage(
         page_rows,
@@ -169,9 +169,9 @@ def _forward(rows: QuerySet[Row], order: Order, request: PageRequest) -> ResultP
 
 
 def _backward(rows: QuerySet[Row], order: Order, request: PageRequest) -> ResultPage[Row]:
-    fetched = list(rows[: request.limit + 1])
-    page_rows = fetched[: request.limit][::-1]
-    has_prev = len(fetched) > request.limit
+    window = list(rows[: request.limit + 1])
+    page_rows = window[: request.limit][::-1]
+    has_prev = len(window) > request.limit
     offset = max(0, request.offset - len(page_rows)) if has_prev else 0
     return ResultPage(
         page_rows,

@@ -51,10 +51,10 @@ class TokenRateThrottle(BaseThrottle):
 
 def rate_limit_headers(limit: int, requests: int, reset_seconds: int) -> dict[str, str]:
     """The policy, and what is left of it after the minute's number of *requests*."""
-    left = max(0, limit - requests)
+    remaining = max(0, limit - requests)
     return {
         "RateLimit-Policy": f'"minute";q={limit};w={MINUTE.seconds}',
-        "RateLimit": f'"minute";r={left};t={reset_seconds}',
+        "RateLimit": f'"minute";r={remaining};t={reset_seconds}',
     }
 
 

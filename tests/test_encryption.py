@@ -63,9 +63,9 @@ def test_reading_a_value_under_a_lost_key_raises_and_never_returns_ciphertext(
     row = a_connection(acme)
     before = stored(row, "api_token")
     right, settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS, [Fernet.generate_key().decode()]
-    with pytest.raises(DecryptionError) as caught:
+    with pytest.raises(DecryptionError) as error:
         token_of(row)
-    assert str(caught.value) == (
+    assert str(error.value) == (
         "marketplace.Connection.api_token cannot be decrypted: the key that encrypted it is not "
         "in EDS_ENCRYPTION_KEYS. Add that key again."
     )
@@ -80,12 +80,12 @@ def test_reading_a_value_under_a_lost_key_raises_and_never_returns_ciphertext(
 
 def test_a_failed_full_clean_leaves_later_reads_alone(acme: Product) -> None:
     row = a_connection(acme)
-    broken = Connection.objects.defer(None).get(pk=row.pk)
-    broken.user_name = "x" * 1000
+    connection = Connection.objects.defer(None).get(pk=row.pk)
+    connection.user_name = "x" * 1000
     for _ in range(2):
         with pytest.raises(ValidationError):
-            broken.full_clean()
-    assert broken.api_token == TOKEN
+            connection.full_clean()
+    assert connection.api_token == TOKEN
     assert token_of(row) == TOKEN
     a_connection(Product.create_with_workspace("Globex"), "another")
     assert token_of(row) == TOKEN
@@ -203,7 +203,7 @@ def test_an_interrupted_rotation_resumes(
         pass
 
     def interrupt(rotation: encryption.Rotation) -> None:
-        if rotation.seen >= 6:
+        if rotation.total >= 6:
             raise Interrupted
 
     with pytest.raises(Interrupted):
@@ -261,9 +261,9 @@ def test_without_the_right_key_it_does_not_start_and_says_why(
     secrets: dict[str, str], settings: Settings
 ) -> None:
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(CommandError) as error:
         preflight.check_secrets()
-    output = str(caught.value)
+    output = str(error.value)
     assert "1 in marketplace.Connection.api_token" in output
     assert "the key that encrypted them is not in EDS_ENCRYPTION_KEYS. Add it again" in output
     assert not [secret for secret in secrets.values() if secret in output]

@@ -1,6 +1,8 @@
 """One idea has one name: words that docs/glossary.md retires are used nowhere."""
 
+import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -53,8 +55,17 @@ RETIRED_PHRASES = {
     "whoever",
 }
 
+# A name says what a thing is, and not what happened to it: `rows`, and not `found`.
+NO_NAMES = re.compile(
+    r"""_*(answered|asked|begun|broken|called|caught|chosen|done|fetched|found|given|gone|got|happened
+    |kept|known|left|looked|made|marked|needed|noted|offered|one|said|seen|sent|shown|some|spent
+    |taken|told|touched|turned|used|waited|wanted|whole|written|wrong)_*""",
+    re.VERBOSE,
+)
+
 APPS = ("config", "engagement", "exports", "ingestion", "marketplace", "notifications", "readapi")
 FOLDERS = (*APPS, "docs")
+CODE = (*APPS, "benchmarks", "clients", "deploy", "harness", "proofs", "tests")
 SUFFIXES = {".css", ".html", ".js", ".md", ".py", ".txt"}
 # Stored by the database, read by Prometheus, or the name of a test: not for this test to judge.
 ALLOWED = re.compile(
@@ -70,9 +81,9 @@ def prose_and_code() -> list[Path]:
     """Templates, code and documents. Migrations are history; so is the old part of the changelog,
     which `text_of` leaves out."""
     paths = [path for name in FOLDERS for path in sorted((ROOT / name).rglob("*"))]
-    chosen = [path for path in paths if path.suffix in SUFFIXES and "migrations" not in path.parts]
+    files = [path for path in paths if path.suffix in SUFFIXES and "migrations" not in path.parts]
     top = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "manage.py"]
-    return [*chosen, *top]
+    return [*files, *top]
 
 
 @cache
@@ -126,7 +137,7 @@ def test_the_glossary_lists_every_retired_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "text", "found"),
+    ("word", "text", "is_match"),
     [
         ("tally", "_tallied = {}", True),
         ("tally", "totally", False),
@@ -135,5 +146,42 @@ def test_the_glossary_lists_every_retired_word() -> None:
         ("be it", "maybe it", False),
     ],
 )
-def test_a_word_is_found_in_all_its_forms(word: str, text: str, found: bool) -> None:
-    assert bool(pattern_for(word).search(text.lower())) is found
+def test_a_word_is_found_in_all_its_forms(word: str, text: str, is_match: bool) -> None:
+    assert bool(pattern_for(word).search(text.lower())) is is_match
+
+
+def names_bound_in(code: str) -> Iterator[tuple[int, str]]:
+    """The line and the name of each variable, parameter, and function. Fields of classes are left
+    out, because tables and responses have them."""
+    fields: set[ast.AST] = set()
+    for node in ast.walk(ast.parse(code)):
+        match node:
+            case ast.ClassDef():
+                fields.update(child for line in node.body for child in ast.walk(line))
+                fields.difference_update(
+                    child
+                    for line in node.body
+                    if isinstance(line, ast.FunctionDef | ast.AsyncFunctionDef)
+                    for child in ast.walk(line)
+                )
+            case ast.Name(ctx=ast.Store()) if node not in fields:
+                yield node.lineno, node.id
+            case ast.arg():
+                yield node.lineno, node.arg
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.lineno, node.name
+
+
+def test_no_name_is_a_bare_participle() -> None:
+    # Most files use none of these words outside of texts, and parsing takes a while.
+    prose = re.compile(r'"""[\s\S]*?"""|#.*')
+    may_bind = re.compile(rf"\b(?:{NO_NAMES.pattern})\b\ *(?:[,:()=]|\ in\b)", re.VERBOSE)
+    users = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for folder in CODE
+        for path in (ROOT / folder).rglob("*.py")
+        if may_bind.search(prose.sub("", code := path.read_text("utf-8")))
+        for line, name in names_bound_in(code)
+        if NO_NAMES.fullmatch(name)
+    ]
+    assert users == []

@@ -13,9 +13,9 @@ class TrackView(APIView):
     def post(self, request: Request) -> Response:
         serializer = TrackSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
-        sent = serializer.validated_data
+        fields = serializer.validated_data
         received = ReceivedEvent._default_manager.create(
-            user_id=sent["userId"], event=sent["event"], timestamp=sent["timestamp"]
+            user_id=fields["userId"], event=fields["event"], timestamp=fields["timestamp"]
         )
         process.delay(received.pk)
         return Response(status=202)

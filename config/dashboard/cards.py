@@ -305,5 +305,5 @@ def _inbox(messages: Last24Hours, now: datetime) -> Statistic:
     if messages.waiting is None:
         return Statistic("In the inbox", "Too many to count")
     oldest = messages.waiting.oldest
-    waited = f"up to {format_age((now - oldest).total_seconds())}" if oldest else ""
-    return Statistic("In the inbox", f"{messages.waiting.messages:,}", waited)
+    wait = f"up to {format_age((now - oldest).total_seconds())}" if oldest else ""
+    return Statistic("In the inbox", f"{messages.waiting.messages:,}", wait)

@@ -151,8 +151,8 @@ def _workspaces(
     rows = sets.prefetch_building(Workspace.objects.filter(product__in=product_ids))
     for workspace in rows.select_related("scores__cached_counts").order_by("id"):
         workspaces[workspace.product_id].append(workspace)
-    for offered in workspaces.values():
-        offered.sort(key=lambda workspace: workspace.pk != chosen_id)
+    for siblings in workspaces.values():
+        siblings.sort(key=lambda workspace: workspace.pk != chosen_id)
     return workspaces
 
 
@@ -182,7 +182,7 @@ def _near_limits(state: limits.ProductState, messages: Last24Hours) -> list[limi
     recorded = limits.UsedLimit(
         "Messages in 24 hours", sum(messages.recorded), state.limits.messages_per_day
     )
-    return [used for used in (*limits.used_limits(state), recorded) if used.is_near]
+    return [limit for limit in (*limits.used_limits(state), recorded) if limit.is_near]
 
 
 def _expiring_credentials(

@@ -120,8 +120,8 @@ def _drop_notices(summary: ProductSummary) -> Iterator[Notice]:
 
 
 def _no_messages_text(summary: ProductSummary) -> str:
-    used = [key.last_used_at for key in summary.keys if key.last_used_at is not None]
-    since = f" The last one arrived {format_exact(max(used))}." if used else ""
+    times = [key.last_used_at for key in summary.keys if key.last_used_at is not None]
+    since = f" The last one arrived {format_exact(max(times))}." if times else ""
     return f"No messages in the last {HOURS} hours.{since}"
 
 

@@ -77,13 +77,13 @@ def _find(products: Iterable[Product], scope: Scope, title: str, term: str, limi
         matches += lookup.find(product_id, scope, term)
         if len(matches) > limit:
             break
-    shown = matches[:limit]
+    rows = matches[:limit]
     model: Any = get_kind(scope).model
     subjects = model.objects.filter(is_identified=True).defer("trait_stamps")
-    subjects = subjects.in_bulk([match.subject_id for match in shown])
+    subjects = subjects.in_bulk([match.subject_id for match in rows])
     hits = [
         _hit(subjects[match.subject_id], scope, names[match.product_id])
-        for match in shown
+        for match in rows
         if match.subject_id in subjects
     ]
     return Hits(title, hits, len(matches) > limit)

@@ -226,9 +226,9 @@ def _first_segment(folder: Path) -> str:
 def prune(root: Path, keep: int, now: datetime) -> list[BaseBackup]:
     """Delete all but the newest *keep* base backups of each cluster, and WAL before them."""
     removed = []
-    taken = list_backups(root)
-    for cluster in {backup.cluster for backup in taken}:
-        backups = [backup for backup in taken if backup.cluster == cluster]
+    base_backups = list_backups(root)
+    for cluster in {backup.cluster for backup in base_backups}:
+        backups = [backup for backup in base_backups if backup.cluster == cluster]
         for backup in backups[:-keep]:
             shutil.rmtree(backup.folder(root))
             removed.append(backup)

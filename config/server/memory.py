@@ -19,9 +19,9 @@ def resident_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def is_too_large(taken: int, limit_mb: int) -> bool:
-    """Return whether a process that takes so many bytes should be replaced.
+def is_too_large(resident: int, limit_mb: int) -> bool:
+    """Return whether a process of this size should be replaced.
 
     The limit is EDS_WORKER_MEMORY_MB.
     """
-    return taken > REPLACED_AT * limit_mb * MEBIBYTE
+    return resident > REPLACED_AT * limit_mb * MEBIBYTE

@@ -63,10 +63,10 @@ class ClientReader(SocketUnreader):  # type: ignore[misc]
         self._deadline = time.monotonic() + seconds
 
     def chunk(self, size_hint: int | None = None) -> bytes:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError
-        self.sock.settimeout(min(left, SILENCE_TIMEOUT))
+        self.sock.settimeout(min(remaining, SILENCE_TIMEOUT))
         self.is_waiting = True
         try:
             data: bytes = super().chunk(size_hint)
@@ -168,9 +168,9 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
         It answers what it has accepted. The master starts its replacement, which takes over its
         socket, so new connections wait meanwhile and none is refused.
         """
-        taken = memory.resident_bytes()
-        if self.memory_limit and memory.is_too_large(taken, self.memory_limit):
-            size = taken // memory.MEBIBYTE
+        resident = memory.resident_bytes()
+        if self.memory_limit and memory.is_too_large(resident, self.memory_limit):
+            size = resident // memory.MEBIBYTE
             self.log.warning("A web process took %d MiB of memory; it is replaced.", size)
             self.alive = False
             if self.kind == handover.PAGES:

@@ -81,20 +81,29 @@ def listed_group(group: str) -> Group:
 
 
 def people_table(
-    account: Account, score_set: ScoreSet, known: People, total: int, query: QueryDict
+    account: Account, score_set: ScoreSet, active_people: People, total: int, query: QueryDict
 ) -> PeopleTable:
-    """The account's people of the requested group, of whom ``known`` has those with points.
+    """The account's people of the requested group, of whom ``active_people`` has those with points.
 
     ``total`` is the number of all its users.
     """
-    counts = {"active": known.active, "came": known.came, "quiet": known.quiet, ALL: total}
+    counts = {
+        "active": active_people.active,
+        "came": active_people.came,
+        "quiet": active_people.quiet,
+        ALL: total,
+    }
     group = requested_group(query)
     if not group:
         group = next((name for name in ("active", "quiet") if counts[name]), ALL)
         if group == "quiet":
-            known = people.account_activity(score_set, account.pk, "quiet", PEOPLE_SHOWN).people
+            active_people = people.account_activity(
+                score_set, account.pk, "quiet", PEOPLE_SHOWN
+            ).people
     rows = (
-        _all_people(account, score_set) if group == ALL else _person_rows(account, score_set, known)
+        _all_people(account, score_set)
+        if group == ALL
+        else _person_rows(account, score_set, active_people)
     )
     return PeopleTable(
         tabs=[
@@ -102,7 +111,7 @@ def people_table(
             for name, label in _LABELS.items()
         ],
         rows=rows,
-        sentence=_sentence(known, score_set.lookback_days),
+        sentence=_sentence(active_people, score_set.lookback_days),
         empty=_EMPTY[group],
         more=max(0, counts[group] - len(rows)),
     )
@@ -114,32 +123,32 @@ def _tab_url(query: QueryDict, name: str) -> str:
     return f"?{changed.urlencode()}#people"
 
 
-def _sentence(known: People, days: int) -> str:
+def _sentence(people: People, days: int) -> str:
     """How many went quiet, and how many came."""
     period = "day" if days == 1 else f"{days} days"
-    if not known.before and not known.active:
+    if not people.before and not people.active:
         return f"Nobody was active in the last {period} or in the {period} before."
-    if not known.before:
+    if not people.before:
         return f"Nobody was active in the {period} before."
-    went = "has gone quiet" if known.quiet == 1 else "have gone quiet"
+    went = "has gone quiet" if people.quiet == 1 else "have gone quiet"
     return (
-        f"{known.quiet:,} of the {known.before:,} people who were active in the {period} before "
-        f"{went}; {known.came:,} came."
+        f"{people.quiet:,} of the {people.before:,} people who were active in the {period} before "
+        f"{went}; {people.came:,} came."
     )
 
 
-def _person_rows(account: Account, score_set: ScoreSet, known: People) -> list[PersonRow]:
+def _person_rows(account: Account, score_set: ScoreSet, people: People) -> list[PersonRow]:
     users = _with_scores(User.objects.filter(product=account.product_id), score_set)
-    by_id = users.in_bulk([person.user_id for person in known.rows])
+    by_id = users.in_bulk([person.user_id for person in people.rows])
     return [
-        _person_row(by_id[person.user_id], account, score_set, _share(person, known))
-        for person in known.rows
+        _person_row(by_id[person.user_id], account, score_set, _share(person, people))
+        for person in people.rows
         if person.user_id in by_id
     ]
 
 
-def _share(person: PersonPoints, known: People) -> str:
-    return format_percent(person.points / known.points) if person.points else "–"
+def _share(person: PersonPoints, people: People) -> str:
+    return format_percent(person.points / people.points) if person.points else "–"
 
 
 def _all_people(account: Account, score_set: ScoreSet) -> list[PersonRow]:

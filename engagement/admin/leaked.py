@@ -73,8 +73,8 @@ def _find(request: HttpRequest, secret: str) -> Finding | None:
     digest = credentials.digest(secret)
     for model in Credential.__subclasses__():
         rows = _page_of(model)
-        found = rows.filter_changeable(request, rows.get_queryset(request))
-        credential = found.filter(digest=digest).select_related("product", "owner").first()
+        matches = rows.filter_changeable(request, rows.get_queryset(request))
+        credential = matches.filter(digest=digest).select_related("product", "owner").first()
         if credential is not None:
             return Finding(
                 credential,

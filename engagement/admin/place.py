@@ -32,11 +32,11 @@ def find_place(request: HttpRequest) -> Place:
     Products that the login may not see are no places.
     """
     named = _named_workspace(request)
-    shown = shown_row(request)
-    if shown is None:
+    page_row = shown_row(request)
+    if page_row is None:
         product_id = named.product_id if named else _named_product_id(request)
         return Place(product_id, named.pk if named else None)
-    row, admin = shown
+    row, admin = page_row
     product_id = admin.product_id_of(row)
     if isinstance(row, Workspace):
         return Place(product_id, row.pk, row, admin)

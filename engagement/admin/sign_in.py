@@ -137,8 +137,8 @@ def second_factor_view(request: HttpRequest) -> HttpResponse:
         if not problem:
             start_session(request, login, LoginSession.Method.PASSWORD, has_factor=True)
             return redirect(pending["next"])
-    begun = None if passkeys.host_problem(request) else passkeys.begin_proof(request, login)
-    options, request.session[PASSKEY_STATE] = begun or (None, None)
+    challenge = None if passkeys.host_problem(request) else passkeys.begin_proof(request, login)
+    options, request.session[PASSKEY_STATE] = challenge or (None, None)
     context = {"options": options, "problem": problem, "login": login}
     return _page(request, "admin/engagement/second_factor.html", "Second factor", context)
 

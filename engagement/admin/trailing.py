@@ -117,14 +117,14 @@ def kind_of(row: Any) -> str:
 def describe_changes(entry: TrailEntry) -> list[str]:
     """The changes as lines of text."""
     return [
-        f"{name.replace('_', ' ')}: {_shown(before)} → {_shown(after)}"
+        f"{name.replace('_', ' ')}: {_display(before)} → {_display(after)}"
         if before not in (None, "")
-        else f"{name.replace('_', ' ')}: {_shown(after)}"
+        else f"{name.replace('_', ' ')}: {_display(after)}"
         for name, (before, after) in entry.changes.items()
     ]
 
 
-def _shown(value: Any) -> str:
+def _display(value: Any) -> str:
     text = "–" if value in (None, "", [], {}) else str(value)
     return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
 

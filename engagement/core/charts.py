@@ -66,8 +66,8 @@ def line(
 
     *top* is for the left axis. The right one, if any, ends at a round number.
     """
-    left = [each for each in series if not each.on_right]
-    frame = _Frame(title, labels, series, top or _round_top(_known(left)))
+    left_series = [each for each in series if not each.on_right]
+    frame = _Frame(title, labels, series, top or _round_top(_values_of(left_series)))
     lines = [_Line.of(each, frame) for each in frame.series]
     return frame.render("line", lines=lines, hits=list(_hits(frame)), desc=_describe_lines(frame))
 
@@ -120,7 +120,7 @@ class _Hit:
 
     x: float
     width: float
-    said: str
+    label: str
 
 
 class _Frame:
@@ -136,7 +136,7 @@ class _Frame:
     ) -> None:
         self.title, self.labels, self.top, self.is_bars = title, labels, top, is_bars
         on_right = [each for each in series if each.on_right]
-        self.right_top = _round_top(_known(on_right)) if on_right else None
+        self.right_top = _round_top(_values_of(on_right)) if on_right else None
         self.series = [
             replace(each, tone=each.tone or index % TONE_COUNT + 1)
             for index, each in enumerate(series)
@@ -156,12 +156,12 @@ class _Frame:
         return 100 * min(value, self.top) / self.top
 
     def render(self, kind: str, **drawing: object) -> SafeString:
-        known = _known(self.series)
+        values = _values_of(self.series)
         context = {
             "id": f"chart-{slugify(self.title)}",
             "title": self.title,
             "series": self.series,
-            "is_empty": not any(known) if self.is_bars else not known,
+            "is_empty": not any(values) if self.is_bars else not values,
             "across": list(self._x_ticks()),
             "upwards": _upward_ticks(self.top),
             "rightwards": _upward_ticks(self.right_top) if self.right_top else [],
@@ -198,7 +198,7 @@ def _hits(frame: _Frame) -> Iterator[_Hit]:
         yield _Hit(frame.x(index) - width / 2, width, f"{label}: {', '.join(values) or 'none'}")
 
 
-def _known(series: Sequence[Series]) -> list[float]:
+def _values_of(series: Sequence[Series]) -> list[float]:
     return [value for each in series for value in each.values if value is not None]
 
 
@@ -262,22 +262,22 @@ def _path(run: Sequence[tuple[float, float]]) -> str:
 
 
 def _describe_lines(frame: _Frame) -> str:
-    if not _known(frame.series):
+    if not _values_of(frame.series):
         return "No data yet."
     return " ".join(_describe_line(each, frame.labels) for each in frame.series)
 
 
 def _describe_line(series: Series, labels: Sequence[str]) -> str:
-    known = [
+    points = [
         (value, label)
         for value, label in zip(series.values, labels, strict=True)
         if value is not None
     ]
-    if not known:
+    if not points:
         return f"{series.name}: no data yet."
-    low, high = min(known, key=itemgetter(0)), max(known, key=itemgetter(0))
+    low, high = min(points, key=itemgetter(0)), max(points, key=itemgetter(0))
     return (
-        f"{series.name}: {format_number(known[-1][0])} on {known[-1][1]}, "
+        f"{series.name}: {format_number(points[-1][0])} on {points[-1][1]}, "
         f"highest {format_number(high[0])} on {high[1]}, "
         f"lowest {format_number(low[0])} on {low[1]}."
     )

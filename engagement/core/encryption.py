@@ -52,7 +52,7 @@ class Rotation:
     discarded: int = 0
 
     @property
-    def seen(self) -> int:
+    def total(self) -> int:
         return self.reencrypted + self.up_to_date + self.unreadable + self.discarded
 
 

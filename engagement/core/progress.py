@@ -26,10 +26,10 @@ class ProgressReporter:
         self._next_update = clock() + (0 if self._is_terminal else self._interval)
         self._width = 0
 
-    def show(self, done: int, note: str) -> None:
+    def show(self, count: int, note: str) -> None:
         """Show the share that is done and the *note*, unless the last update was just before."""
         if self._clock() >= self._next_update:
-            self._update(done, note)
+            self._update(count, note)
             self._next_update = self._clock() + self._interval
 
     def finish(self) -> None:
@@ -39,8 +39,8 @@ class ProgressReporter:
             self._output.flush()
             self._width = 0
 
-    def _update(self, done: int, note: str) -> None:
-        share = min(done / self._total, 1.0) if self._total else None
+    def _update(self, count: int, note: str) -> None:
+        share = min(count / self._total, 1.0) if self._total else None
         if not self._is_terminal:
             self._output.write(f"{share:.0%} done, {note}\n" if share is not None else f"{note}\n")
         else:

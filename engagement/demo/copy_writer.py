@@ -130,8 +130,8 @@ def _accounts(
 ) -> Iterator[sql.Row]:
     for customer, row in zip(customers, rows, strict=True):
         # The messages that mention an account are its own and those that identify its users.
-        seen = [customer.seen_at, *(person.seen_at for person in customer.people)]
-        yield _subject(product_id, row, customer, min(seen), max(seen))
+        times = [customer.seen_at, *(person.seen_at for person in customer.people)]
+        yield _subject(product_id, row, customer, min(times), max(times))
 
 
 def _subject(

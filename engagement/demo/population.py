@@ -165,7 +165,7 @@ class _World:
         is_first: bool,
     ) -> DemoUser:
         chance = self._chance
-        given, given_plain = chance.choice(vocabulary.GIVEN_NAMES)
+        given_name, given_plain = chance.choice(vocabulary.GIVEN_NAMES)
         family, family_plain = chance.choice(vocabulary.FAMILY_NAMES)
         address = f"{given_plain}.{family_plain}"
         if address in addresses:
@@ -175,7 +175,7 @@ class _World:
         joins = start if is_first else start + int(chance.expovariate(1 / 60))
         created = self._creation_time(min(joins, self._size.days - 1))
         traits = {
-            "name": f"{given} {family}",
+            "name": f"{given_name} {family}",
             "email": f"{address}@{company.domain}",
             "role": "admin" if is_first else chance.choice(vocabulary.ROLES),
             "language": chance.choice(vocabulary.LANGUAGES),

@@ -137,7 +137,7 @@ def count_usage(now: datetime) -> None:
 
 
 def _interval(state: ProductState) -> timedelta:
-    is_calm = all(used.used < CALM * used.limit for used in used_limits(state))
+    is_calm = all(usage.used < CALM * usage.limit for usage in used_limits(state))
     return CALM_COUNT_INTERVAL if is_calm else COUNT_INTERVAL
 
 

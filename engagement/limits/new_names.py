@@ -20,7 +20,7 @@ Key = tuple[int, str]
 
 # Names that exist, as this process knows. A name that goes with its product costs nothing here.
 MAX_KNOWN_NAMES = 200_000
-_known: set[Key] = set()
+_known_keys: set[Key] = set()
 
 
 class Excess(Enum):
@@ -77,7 +77,7 @@ def _names_without_room(
         (each.product_id, message.event)
         for each in messages
         if isinstance(message := each.message, Track)
-    } - _known
+    } - _known_keys
     if not unmet:
         return set()
     # The first that arrive get the room.
@@ -104,10 +104,10 @@ def _names_without_room(
         if room[product_id] <= 0:
             without_room.add(key)
         room[product_id] -= 1
-    if len(_known) > MAX_KNOWN_NAMES:
-        _known.clear()
+    if len(_known_keys) > MAX_KNOWN_NAMES:
+        _known_keys.clear()
     # New ones are known once they are committed, which the next batch finds out.
-    _known.update(existing)
+    _known_keys.update(existing)
     return without_room
 
 

@@ -20,7 +20,7 @@ Key = tuple[int, str]
 
 # Names that exist, by product, as this process knows. Messages with these alone cost no statement.
 MAX_KNOWN_NAMES = 200_000
-_known: dict[int, set[str]] = {}
+_known_names: dict[int, set[str]] = {}
 _LICENSE_TRAITS = frozenset(MARKETPLACE_TRAITS)
 # A union in the call would be built for each message.
 _WITH_TRAITS = (Identify, Group)
@@ -44,14 +44,14 @@ def limit_names(messages: Sequence[ReceivedMessage]) -> NamedTraits:
     _remember(existing)
     if not without_room:
         return NamedTraits(messages, {})
-    kept: list[ReceivedMessage] = []
+    with_room: list[ReceivedMessage] = []
     dropped: dict[int, list[str]] = {}
     for received in messages:
         if names := _names_among(received, without_room):
             received = _without(received, names)
             dropped[received.arrival] = names
-        kept.append(received)
-    return NamedTraits(kept, dropped)
+        with_room.append(received)
+    return NamedTraits(with_room, dropped)
 
 
 def _unmet_names(messages: Sequence[ReceivedMessage]) -> list[Key]:
@@ -61,12 +61,12 @@ def _unmet_names(messages: Sequence[ReceivedMessage]) -> list[Key]:
         message, product_id = received.message, received.product_id
         if not isinstance(message, _WITH_TRAITS) or received.source is Source.MARKETPLACE:
             continue
-        known = _known.get(product_id)
-        if known is not None and known.issuperset(message.traits):
+        known_names = _known_names.get(product_id)
+        if known_names is not None and known_names.issuperset(message.traits):
             continue
         for name, value in message.traits.items():
             # None removes a trait, which needs no room.
-            if value is not None and (known is None or name not in known):
+            if value is not None and (known_names is None or name not in known_names):
                 spelled = canonical_name(name)
                 if spelled not in _LICENSE_TRAITS:
                     unmet[product_id, spelled] = None
@@ -118,10 +118,10 @@ def _create(keys: Sequence[Key]) -> set[Key]:
 
 def _remember(existing: set[Key]) -> None:
     """New names are known once they are committed, which the next batch finds out."""
-    if sum(map(len, _known.values())) > MAX_KNOWN_NAMES:
-        _known.clear()
+    if sum(map(len, _known_names.values())) > MAX_KNOWN_NAMES:
+        _known_names.clear()
     for product_id, name in existing:
-        _known.setdefault(product_id, set(MARKETPLACE_TRAITS)).add(name)
+        _known_names.setdefault(product_id, set(MARKETPLACE_TRAITS)).add(name)
 
 
 def _names_among(received: ReceivedMessage, keys: set[Key]) -> list[str]:

@@ -31,7 +31,7 @@ def sign_on(claims: Claims, policy: SignOnPolicy, *, is_invited: bool = False) -
     Raises SignInRefused if there is none. For a person who is invited, one is made in any case.
     """
     with transaction.atomic():
-        login = _known(claims) or _matched(claims)
+        login = _known_login(claims) or _matched(claims)
         if login is None:
             login = _admit(claims, policy, is_invited)
         ExternalIdentity.objects.get_or_create(
@@ -79,7 +79,7 @@ def _with_roles(
     return login
 
 
-def _known(claims: Claims) -> AdminUser | None:
+def _known_login(claims: Claims) -> AdminUser | None:
     """The login that signed in with this identity before."""
     rows = ExternalIdentity.objects.filter(issuer=claims.issuer, subject=claims.subject)
     row = rows.select_related("user").first()

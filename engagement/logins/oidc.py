@@ -199,9 +199,9 @@ class Provider:
 
     def _complete(self, claims: dict[str, Any], access_token: str) -> dict[str, Any]:
         """The claims, with those that only the provider's user information has."""
-        needed = ("email", self.settings.groups_claim)
+        claims_needed = ("email", self.settings.groups_claim)
         url = self._configuration().get("userinfo_endpoint")
-        if not url or not access_token or all(name in claims for name in needed):
+        if not url or not access_token or all(name in claims for name in claims_needed):
             return claims
         more = self._fetch("GET", url, headers={"Authorization": f"Bearer {access_token}"})
         # The standard: of another person, it must not be used.
@@ -248,8 +248,8 @@ class Provider:
         if not is_cached or not answer or time.monotonic() - at > CACHE_SECONDS:
             answer = self._fetch("GET", url)
             self._cache[url] = (time.monotonic(), answer)
-        fetched: dict[str, Any] = answer
-        return fetched
+        document: dict[str, Any] = answer
+        return document
 
     def _fetch(self, method: str, url: str, **options: Any) -> dict[str, Any]:
         """The JSON object at the URL. It ignores the environment, credentials in .netrc included,

@@ -60,16 +60,16 @@ def finish_registration(
     request: HttpRequest, login: AdminUser, state: Any, response: str, name: str, now: datetime
 ) -> SecondFactor:
     try:
-        made = _server(request).register_complete(state, _parsed(response))
+        credential = _server(request).register_complete(state, _parsed(response))
     except (ValueError, TypeError, KeyError, AttributeError):
         raise PasskeyRefused("The browser's answer is not valid. Try again.") from None
-    assert made.credential_data is not None
+    assert credential.credential_data is not None
     return SecondFactor.objects.create(
         user=login,
         kind=SecondFactor.Kind.PASSKEY,
         name=name,
-        secret=base64.b64encode(made.credential_data).decode(),
-        last_used=made.counter,
+        secret=base64.b64encode(credential.credential_data).decode(),
+        last_used=credential.counter,
         last_used_at=now,
     )
 
@@ -92,12 +92,12 @@ def use_passkey(
     passkeys = {_credential(row).credential_id: row for row in _passkeys(login)}
     try:
         answer = AuthenticationResponse.from_dict(_parsed(response))
-        used = _server(request).authenticate_complete(
+        credential = _server(request).authenticate_complete(
             state, [_credential(row) for row in passkeys.values()], answer
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return False
-    row, count = passkeys[used.credential_id], answer.response.authenticator_data.counter
+    row, count = passkeys[credential.credential_id], answer.response.authenticator_data.counter
     if count == 0 == row.last_used:
         # It does not count. Most passkeys that are synchronized do not.
         SecondFactor.objects.filter(pk=row.pk).update(last_used_at=now)

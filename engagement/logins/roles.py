@@ -51,16 +51,16 @@ def apply_roles(login: AdminUser, roles: Iterable[MappedRole]) -> list[RoleChang
 
     Returns what changed.
     """
-    wanted = _by_product(roles)
+    target = _by_product(roles)
     with transaction.atomic():
         # Two sign-ins of one login at once.
         AdminUser.objects.select_for_update().get(pk=login.pk)
         grants = {grant.product_id: grant for grant in RoleGrant.objects.filter(user=login)}
-        before = {pk: _current_role(login, pk) for pk in (*grants, *wanted)}
+        before = {pk: _current_role(login, pk) for pk in (*grants, *target)}
         for pk, grant in grants.items():
-            if pk not in wanted:
+            if pk not in target:
                 _take(login, grant)
-        for pk, role in wanted.items():
+        for pk, role in target.items():
             _give(login, pk, role, grants.get(pk))
         changes = [RoleChange(pk, role, _current_role(login, pk)) for pk, role in before.items()]
     return [change for change in changes if change.before != change.after]
@@ -68,11 +68,11 @@ def apply_roles(login: AdminUser, roles: Iterable[MappedRole]) -> list[RoleChang
 
 def _by_product(roles: Iterable[MappedRole]) -> dict[int | None, str]:
     """The highest role in each product, by the product's id; None for the whole service."""
-    wanted: dict[int | None, str] = {}
+    target: dict[int | None, str] = {}
     for role in roles:
         for pk in _product_ids(role):
-            wanted[pk] = max(role.role, wanted.get(pk, ""), key=_RANKS.index)
-    return wanted
+            target[pk] = max(role.role, target.get(pk, ""), key=_RANKS.index)
+    return target
 
 
 def _product_ids(role: MappedRole) -> Iterable[int | None]:

@@ -32,7 +32,7 @@ MAX_REMEMBERED = 10_000
 
 _METHOD_OF_REQUEST = "eds.sign_in_method"
 # The sessions whose use this process wrote down, with the time.
-_written: OrderedDict[str, float] = OrderedDict()
+_write_times: OrderedDict[str, float] = OrderedDict()
 
 
 def connect_signals() -> None:
@@ -60,7 +60,10 @@ def register_use(request: HttpRequest, now: datetime) -> bool:
     """
     key = request.session.session_key or ""
     seconds = time.monotonic()
-    if seconds - _written.get(key, -USE_INTERVAL.total_seconds()) < USE_INTERVAL.total_seconds():
+    if (
+        seconds - _write_times.get(key, -USE_INTERVAL.total_seconds())
+        < USE_INTERVAL.total_seconds()
+    ):
         return True
     if settings.SESSION_IDLE_MINUTES:
         # No process has seen it within minutes, so what is written down is exact to these.
@@ -87,9 +90,9 @@ def is_over(request: HttpRequest, now: datetime) -> bool:
 
 
 def _remember(key: str) -> None:
-    _written[key] = time.monotonic()
-    while len(_written) > MAX_REMEMBERED:
-        _written.popitem(last=False)
+    _write_times[key] = time.monotonic()
+    while len(_write_times) > MAX_REMEMBERED:
+        _write_times.popitem(last=False)
 
 
 def live_sessions(login: AdminUser, now: datetime) -> QuerySet[LoginSession]:

@@ -131,8 +131,8 @@ def _read_stored(
         for index, id in enumerate(chunk)
     }
     # A forgotten subject left a 0.
-    found = [ids[place] for place in places if ids.get(place)]
-    return OrderPage(found, version, order.computed_at, rows)
+    page_ids = [ids[place] for place in places if ids.get(place)]
+    return OrderPage(page_ids, version, order.computed_at, rows)
 
 
 def _places(

@@ -32,13 +32,13 @@ def current_id(aliases: Iterable[StoredAlias]) -> str:
     aliases form a circle, it is the id whose replacement is the oldest: the latest aliases count.
     """
     replaced: dict[str, AliasStamp] = {}
-    kept: dict[str, AliasStamp] = {}
+    latest: dict[str, AliasStamp] = {}
     for previous_id, new_id, stamp in aliases:
         replaced[previous_id] = max(stamp, replaced.get(previous_id, stamp))
-        kept[new_id] = max(stamp, kept.get(new_id, stamp))
-    never_replaced = kept.keys() - replaced.keys()
+        latest[new_id] = max(stamp, latest.get(new_id, stamp))
+    never_replaced = latest.keys() - replaced.keys()
     if never_replaced:
-        return max(never_replaced, key=kept.__getitem__)
+        return max(never_replaced, key=latest.__getitem__)
     return min(replaced, key=replaced.__getitem__)
 
 

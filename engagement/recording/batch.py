@@ -117,9 +117,9 @@ class Batch(msgspec.Struct):
 
     def users_to_write(self) -> set[ExternalKey]:
         """The users whose rows change. Events alone do not change their user's row."""
-        written = {key for key, update in self.users.items() if update.is_identified}
-        written |= {membership.user for membership in self.memberships}
-        return written | self.aliased_users
+        keys = {key for key, update in self.users.items() if update.is_identified}
+        keys |= {membership.user for membership in self.memberships}
+        return keys | self.aliased_users
 
     def name_aliased_users(self, aliases: Sequence[AliasMessage]) -> None:
         """Have the aliases name their users, like other messages."""

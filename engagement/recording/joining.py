@@ -51,7 +51,7 @@ class Join(NamedTuple):
     """Persons who are one from now on: the one whose row is left, the others, and the aliases that
     say so."""
 
-    kept: Person
+    survivor: Person
     joined: list[Person]
     messages: list[AliasMessage]
 
@@ -60,11 +60,11 @@ class Join(NamedTuple):
         """The id that stands for the person."""
         merged = [alias for person in self.persons for alias in person.aliases.values()]
         named = [_stored(message) for message in self.messages]
-        return self.kept.user.product_id, current_id([*merged, *named])
+        return self.survivor.user.product_id, current_id([*merged, *named])
 
     @property
     def persons(self) -> list[Person]:
-        return [self.kept, *self.joined]
+        return [self.survivor, *self.joined]
 
     @property
     def old_users(self) -> list[UserState]:
@@ -86,7 +86,9 @@ def join_users(messages: Sequence[AliasMessage]) -> JoinResult:
     _link_ids(joins)
     _rename(joins)
     moving.move_or_request(
-        (user.product_id, user.id, join.kept.user.id) for join in joins for user in join.old_users
+        (user.product_id, user.id, join.survivor.user.id)
+        for join in joins
+        for user in join.old_users
     )
     return JoinResult([*itself, *grouping.accepted], grouping.rejected, dropped, entered)
 
@@ -122,8 +124,8 @@ def _lock_persons(messages: Sequence[AliasMessage]) -> tuple[list[Person], Group
             for message in grouping.accepted
             for key in (message.previous, message.user)
         }
-        known = {key for person in persons for key in person.ids}
-        missing = accepted.keys() - known
+        known_keys = {key for person in persons for key in person.ids}
+        missing = accepted.keys() - known_keys
         if not missing:
             return persons, grouping
         created |= {user.id for user in create_users(missing, accepted).values()}
@@ -174,8 +176,8 @@ def _join(persons: Sequence[Person], messages: list[AliasMessage]) -> Join:
     candidates = [person for person in persons if not person.user.is_new] or persons
     first = min(candidates, key=lambda person: person.user.id)
     current = Join(first, [person for person in persons if person is not first], messages).current
-    kept = next((person for person in candidates if person.key == current), first)
-    return Join(kept, [person for person in persons if person is not kept], messages)
+    survivor = next((person for person in candidates if person.key == current), first)
+    return Join(survivor, [person for person in persons if person is not survivor], messages)
 
 
 # --- Traits, times, and identity ------------------------------------------------------------
@@ -199,7 +201,7 @@ def _merge_subjects(joins: Sequence[Join]) -> tuple[dict[int, list[str]], list[t
     items: set[RescoreItem] = set()
     entered: list[tuple[int, int]] = []
     for join in merging:
-        users = [join.kept.user, *join.old_users]
+        users = [join.survivor.user, *join.old_users]
         newly = [user for user in users if not user.is_identified]
         if len(newly) == len(users):
             newly = []
@@ -209,7 +211,7 @@ def _merge_subjects(joins: Sequence[Join]) -> tuple[dict[int, list[str]], list[t
     rescore_queue.enqueue(items)
     dropped: dict[int, list[str]] = {}
     sized = [
-        (join, sum(user.trait_bytes for user in [join.kept.user, *join.old_users]))
+        (join, sum(user.trait_bytes for user in [join.survivor.user, *join.old_users]))
         for join in merging
     ]
     for chunk in stored_traits.chunks(sized):
@@ -225,20 +227,22 @@ def _merge_rows(joins: Sequence[Join]) -> dict[int, list[str]]:
         patches[id] = [(patch, stamp) for stamp, patch in by_stamp.items()]
     updates: dict[int, SubjectUpdate] = {}
     for join in joins:
-        kept, users = join.kept.user, [join.kept.user, *join.old_users]
-        kept.is_identified = any(user.is_identified for user in users)
-        kept.first_seen_at = min(user.first_seen_at for user in users)
-        kept.last_seen_at = max(user.last_seen_at for user in users)
+        survivor, users = join.survivor.user, [join.survivor.user, *join.old_users]
+        survivor.is_identified = any(user.is_identified for user in users)
+        survivor.first_seen_at = min(user.first_seen_at for user in users)
+        survivor.last_seen_at = max(user.last_seen_at for user in users)
         own = [patch for user in join.old_users for patch in patches.get(user.id, ())]
-        updates[kept.id] = SubjectUpdate(kept.first_seen_at, kept.last_seen_at, patches=own)
-    update_users([join.kept.user for join in joins], updates)
+        updates[survivor.id] = SubjectUpdate(
+            survivor.first_seen_at, survivor.last_seen_at, patches=own
+        )
+    update_users([join.survivor.user for join in joins], updates)
     sql.execute(_EMPTY, {"ids": ids})
     return {
         max(message.arrival for message in join.messages): sorted(
             {name for names in dropped.values() for name in names}
         )
         for join in joins
-        if (dropped := updates[join.kept.user.id].dropped_traits)
+        if (dropped := updates[join.survivor.user.id].dropped_traits)
     }
 
 
@@ -289,12 +293,12 @@ def _store_aliases(joins: Sequence[Join]) -> None:
     raised: list[sql.Row] = []
     inserted: list[sql.Row] = []
     for join in joins:
-        product, kept = join.kept.user.product_id, join.kept.user.id
-        moved += ((product, person.user.id, kept) for person in join.joined if person.aliases)
+        product, survivor = join.survivor.user.product_id, join.survivor.user.id
+        moved += ((product, person.user.id, survivor) for person in join.joined if person.aliases)
         stored = {pair: alias for person in join.persons for pair, alias in person.aliases.items()}
         latest = {message.pair: _stored(message) for message in sorted(join.messages, key=_order)}
         for pair, alias in latest.items():
-            row = (product, kept, *pair, *alias.stamp)
+            row = (product, survivor, *pair, *alias.stamp)
             if pair not in stored:
                 inserted.append(row)
             elif alias.stamp > stored[pair].stamp:
@@ -327,7 +331,10 @@ _LINK: LiteralString = f"""
 def _link_ids(joins: Sequence[Join]) -> None:
     """Have all ids of the joined persons lead to the rows that are left."""
     rows = [
-        (*key, join.kept.user.id) for join in joins for person in join.joined for key in person.ids
+        (*key, join.survivor.user.id)
+        for join in joins
+        for person in join.joined
+        for key in person.ids
     ]
     if rows:
         sql.execute(_LINK, sql.arrays(sorted(rows), "products", "keys", "kept"))
@@ -349,7 +356,9 @@ _GIVE_IDS: LiteralString = f"""
 
 def _rename(joins: Sequence[Join]) -> None:
     """Give the rows that are left the ids that stand for their persons."""
-    renamed = {current: join.kept for join in joins if (current := join.current) != join.kept.key}
+    renamed = {
+        current: join.survivor for join in joins if (current := join.current) != join.survivor.key
+    }
     if not renamed:
         return
     keys = sql.arrays(sorted(renamed), "products", "keys")

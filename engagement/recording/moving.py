@@ -176,13 +176,13 @@ def delete_requests(product_id: int, user_ids: Collection[int]) -> None:
 
 def _process(product_id: int, user_id: int) -> None:
     """Move some of the user's rows, and request the rest again."""
-    kept = sql.fetch(_JOINED_TO, {"user": user_id})
-    lock_users_for_update([user_id, *(id for (id,) in kept)])
-    if kept != sql.fetch(_JOINED_TO, {"user": user_id}):
+    survivor_rows = sql.fetch(_JOINED_TO, {"user": user_id})
+    lock_users_for_update([user_id, *(id for (id,) in survivor_rows)])
+    if survivor_rows != sql.fetch(_JOINED_TO, {"user": user_id}):
         # It was joined to yet another user meanwhile. The next step sees that one.
         return
     sql.execute(_DELETE, {"product": product_id, "users": [user_id]})
-    for (kept_id,) in kept:
+    for (kept_id,) in survivor_rows:
         user = JoinedUser(product_id, user_id, kept_id)
         # Until the last step, so that nothing is reattributed before all events are there.
         _insert([user])
@@ -207,12 +207,12 @@ def _move(user: JoinedUser, limit: int) -> bool:
     if len(times) == limit:
         return False
     memberships = _take_memberships(user, limit)
-    ((_, kept),) = lock_rows([user.kept_id])
+    ((_, survivor),) = lock_rows([user.kept_id])
     changed: set[ChangedCount] = set()
     if memberships:
-        changed |= _store_memberships(kept, memberships)
-    if times and kept.account_id is not None:
-        span = Span(user.product_id, kept.id, min(times), max(times) + _MICROSECOND)
+        changed |= _store_memberships(survivor, memberships)
+    if times and survivor.account_id is not None:
+        span = Span(user.product_id, survivor.id, min(times), max(times) + _MICROSECOND)
         changed |= reattribution.reattribute_spans([span], len(memberships))
     rescore_queue.enqueue(rescore_queue.rescore_changed_counts(changed))
     return len(memberships) < limit
@@ -236,14 +236,14 @@ def _move_counts(user: JoinedUser, limit: int) -> int:
     rows = sql.fetch(_TAKE_COUNTS, _parameters(user, limit))
     if not rows:
         return 0
-    product, kept = user.product_id, user.kept_id
+    product, survivor = user.product_id, user.kept_id
     counts: dict[CountKey, tuple[int, datetime]] = {
-        (product, kept, day.toordinal(), name, account): (count, last_at)
+        (product, survivor, day.toordinal(), name, account): (count, last_at)
         for day, name, account, count, last_at in rows
     }
     daily_counts.add(counts)
     first: date = min(row[0] for row in rows)
-    changed = {ChangedCount(product, kept, key[4]) for key in counts}
+    changed = {ChangedCount(product, survivor, key[4]) for key in counts}
     rescore_queue.enqueue(
         rescore_queue.rescore_changed_counts(changed)
         | {rescore_queue.rescore_days_since(product, first)}
@@ -286,18 +286,20 @@ _SET_ACCOUNT: LiteralString = f"""
 """
 
 
-def _store_memberships(kept: UserState, memberships: list[MembershipRecord]) -> set[ChangedCount]:
+def _store_memberships(
+    survivor: UserState, memberships: list[MembershipRecord]
+) -> set[ChangedCount]:
     """Store the memberships, as if they had been the other user's from the first."""
     accounts = {membership.account_id for membership in memberships}
-    if kept.account_id is not None:
-        accounts.add(kept.account_id)
-    changed = attribution.store_memberships({kept.id: memberships}, {kept.id: kept})
+    if survivor.account_id is not None:
+        accounts.add(survivor.account_id)
+    changed = attribution.store_memberships({survivor.id: memberships}, {survivor.id: survivor})
     sql.execute(
         _SET_ACCOUNT,
-        {"user": kept.id, "account": kept.account_id, "since": kept.account_since},
+        {"user": survivor.id, "account": survivor.account_id, "since": survivor.account_since},
     )
     rescore_queue.enqueue(
-        {rescore_queue.rescore_account(kept.product_id, account_id) for account_id in accounts}
+        {rescore_queue.rescore_account(survivor.product_id, account_id) for account_id in accounts}
     )
     return changed
 

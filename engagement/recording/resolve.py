@@ -59,14 +59,14 @@ def resolve(batch: Batch) -> BatchRows:
     """Find, create, and lock the rows that the batch is about."""
     event_name_ids = _ensure_event_names(batch.event_names())
     account_ids, complete = _ensure_accounts({**batch.mentioned_accounts, **batch.accounts})
-    written = batch.users_to_write()
-    users = ensure_users(batch.users, written)
+    writable = batch.users_to_write()
+    users = ensure_users(batch.users, writable)
     # Another worker may join the user that the first look found.
     while names := _names_of_joined(users):
         batch.rename_users(names)
-        written = batch.users_to_write()
-        users = ensure_users(batch.users, written)
-    return BatchRows(event_name_ids, account_ids, complete, users, written)
+        writable = batch.users_to_write()
+        users = ensure_users(batch.users, writable)
+    return BatchRows(event_name_ids, account_ids, complete, users, writable)
 
 
 _FIND: LiteralString = f"""
@@ -215,11 +215,11 @@ def _names_of_joined(users: dict[ExternalKey, UserState]) -> dict[ExternalKey, E
 
 
 def ensure_users(
-    updates: dict[ExternalKey, SubjectUpdate], written: set[ExternalKey]
+    updates: dict[ExternalKey, SubjectUpdate], writable: set[ExternalKey]
 ) -> dict[ExternalKey, UserState]:
-    """The users, locked: those in *written* to be written, the others against a change of their
+    """The users, locked: those in *writable* to be written, the others against a change of their
     attribution."""
-    users = _lock(_LOCK_TO_WRITE, written) | _lock(_LOCK_TO_READ, updates.keys() - written)
+    users = _lock(_LOCK_TO_WRITE, writable) | _lock(_LOCK_TO_READ, updates.keys() - writable)
     while missing := updates.keys() - users.keys():
         users |= create_users(missing, updates)
         if missing := updates.keys() - users.keys():

@@ -110,8 +110,8 @@ def _delete_rows(product_id: int) -> int:
         if rows := _delete_from(table, product_id):
             return rows
     names = EventName.objects.filter(product=product_id).values_list("pk", flat=True)
-    some = EventName.objects.filter(product=product_id, pk__in=list(names[:NAMES_PER_TRANSACTION]))
-    rows, _ = some.delete()
+    chunk = EventName.objects.filter(product=product_id, pk__in=list(names[:NAMES_PER_TRANSACTION]))
+    rows, _ = chunk.delete()
     return rows
 
 
@@ -136,8 +136,8 @@ def _tables() -> list[str]:
     not listed as messages with an unknown key.
     """
     last: list[type[Model]] = [*_credentials(), ProductMember]
-    kept = {model._meta.db_table for model in last}
-    return [name for (name,) in sql.fetch(_TABLES) if name not in kept]
+    kept_tables = {model._meta.db_table for model in last}
+    return [name for (name,) in sql.fetch(_TABLES) if name not in kept_tables]
 
 
 def _delete_from(table: str, product_id: int) -> int:

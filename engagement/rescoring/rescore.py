@@ -80,18 +80,18 @@ def _work_in_turns(
     """
     global _last_product
     scored = 0
-    waiting, seen = _next_products(set()), set[int]()
+    waiting, met = _next_products(set()), set[int]()
     finished: dict[int, float] = {}
     while waiting:
-        seen |= set(waiting)
+        met |= set(waiting)
         limit = REQUESTS_PER_TURN if _is_shared(waiting) else REQUESTS_PER_TRANSACTION
         for product_id in waiting:
             if out_of_time():
                 return scored
             product_statistics.refresh(product_id)
             started = clock()
-            count, has_more, touched = _take_turn(product_id, today, limit, out_of_time)
-            traces.report_scored(product_id, touched.users, touched.accounts, started, clock())
+            count, has_more, subjects = _take_turn(product_id, today, limit, out_of_time)
+            traces.report_scored(product_id, subjects.users, subjects.accounts, started, clock())
             _last_product = product_id
             _turns_at[product_id] = time.monotonic()
             scored += count
@@ -99,7 +99,7 @@ def _work_in_turns(
                 finished.pop(product_id, None)
             else:
                 finished[product_id] = time.monotonic()
-        waiting = _next_products(_resting(finished, seen))
+        waiting = _next_products(_resting(finished, met))
     return scored
 
 
@@ -112,10 +112,10 @@ def _is_shared(waiting: Collection[int]) -> bool:
     return len(_turns_at.keys() | set(waiting)) > 1
 
 
-def _resting(finished: Mapping[int, float], seen: Set[int]) -> set[int]:
+def _resting(finished: Mapping[int, float], met: Set[int]) -> set[int]:
     """The finished products that get no other turn now. If all are finished, the next call is for
     what has arrived."""
-    if len(finished) == len(seen):
+    if len(finished) == len(met):
         return set(finished)
     now = time.monotonic()
     return {product_id for product_id, at in finished.items() if now < at + PAUSE_SECONDS}
@@ -193,22 +193,24 @@ def _take_turn(
         )
         has_more = sum(count for *_, count in requests) == limit
         live_sets = sets.lock_live_score_sets(product_id)
-        touched = SubjectIds(set(), set())
-        remaining = _score(live_sets, subjects, today, out_of_time, touched)
+        scored_subjects = SubjectIds(set(), set())
+        remaining = _score(live_sets, subjects, today, out_of_time, scored_subjects)
         scored = subjects.without(remaining)
         event_names.set_done_by(product_id, scored.users)
         entries.index(product_id, "user", scored.users)
         entries.index(product_id, "account", scored.accounts)
         changed = {account: change for _, account, _, change, _ in requests if change is not None}
-        touched.users.update(stamping.users_shown_otherwise(product_id, changed))
-        changes.stamp(product_id, {"user": touched.users, "account": touched.accounts})
+        scored_subjects.users.update(stamping.users_shown_otherwise(product_id, changed))
+        changes.stamp(
+            product_id, {"user": scored_subjects.users, "account": scored_subjects.accounts}
+        )
         rescore_queue.enqueue(remaining.rescore_items(product_id))
         if requests:
             counts.invalidate_scored([score_set.pk for score_set in live_sets])
         if changed_days := [day for _, _, day, *_ in requests if day is not None]:
             _invalidate_past(live_sets, min(changed_days), has_more or bool(remaining))
     _raise_last_seen(product_id, sorted(scored.users))
-    return len(scored), has_more, touched
+    return len(scored), has_more, scored_subjects
 
 
 def _score(
@@ -216,11 +218,11 @@ def _score(
     subjects: SubjectIds,
     today: date,
     out_of_time: Callable[[], bool],
-    touched: SubjectIds,
+    scored_subjects: SubjectIds,
 ) -> SubjectIds:
     """Score the users and then the accounts in all of the sets; return those without time.
 
-    At least one step runs. Adds all that it scored to *touched*.
+    At least one step runs. Adds all that it scored to *scored_subjects*.
     """
     step_size = pace.MAX_SUBJECTS_PER_STATEMENT
     users, accounts = sorted(subjects.users), set(subjects.accounts)
@@ -228,12 +230,12 @@ def _score(
     while users and in_time:
         step, users = users[:step_size], users[step_size:]
         accounts |= _score_users(live_sets, step, today)
-        touched.users.update(step)
+        scored_subjects.users.update(step)
         in_time = not out_of_time()
     while accounts and in_time:
         step = sorted(accounts)[:step_size]
         accounts -= set(step)
-        accounts |= _score_accounts(live_sets, step, today, touched) - set(step)
+        accounts |= _score_accounts(live_sets, step, today, scored_subjects) - set(step)
         in_time = not out_of_time()
     return SubjectIds(set(users), accounts)
 
@@ -248,17 +250,17 @@ def _score_users(live_sets: list[ScoreSet], ids: list[int], today: date) -> set[
 
 
 def _score_accounts(
-    live_sets: list[ScoreSet], ids: list[int], today: date, touched: SubjectIds
+    live_sets: list[ScoreSet], ids: list[int], today: date, subjects: SubjectIds
 ) -> set[int]:
     """Score the accounts in all of the sets.
 
     Their traits may change the audience: returns the accounts of users who entered or left.
     """
     accounts: set[int] = set()
-    touched.accounts.update(ids)
+    subjects.accounts.update(ids)
     for score_set in live_sets:
         users = audiences.users_affected_by_accounts(score_set, ids)
-        touched.users.update(users)
+        subjects.users.update(users)
         built_users = _already_built(score_set, ScoreSet.Phase.USERS, users)
         accounts |= _score_users_in_set(score_set, built_users, today)
         built_ids = _already_built(score_set, ScoreSet.Phase.ACCOUNTS, set(ids))

@@ -76,31 +76,33 @@ def stamp_turned_days(out_of_time: Callable[[], bool]) -> None:
 def _stamp_some(pk: int) -> bool:
     """One step. Return False if nothing is left or another worker scores the product."""
     with transaction.atomic(durable=True):
-        turned = TurnedDay.objects.filter(pk=pk).select_related("score_set").first()
-        if turned is None or not locks.try_lock_scoring(turned.score_set.product_id):
+        turned_day = TurnedDay.objects.filter(pk=pk).select_related("score_set").first()
+        if turned_day is None or not locks.try_lock_scoring(turned_day.score_set.product_id):
             return False
-        scope: Scope = "user" if turned.kind == Kind.USER else "account"
-        rules = _rules_on_time(turned.score_set, scope)
-        if not rules or turned.score_set.state != ScoreSet.State.CURRENT:
-            turned.delete()
+        scope: Scope = "user" if turned_day.kind == Kind.USER else "account"
+        rules = _rules_on_time(turned_day.score_set, scope)
+        if not rules or turned_day.score_set.state != ScoreSet.State.CURRENT:
+            turned_day.delete()
             return False
-        last = _stamp_step(turned, scope, rules)
+        last = _stamp_step(turned_day, scope, rules)
         if last is None:
-            turned.delete()
+            turned_day.delete()
             return False
         TurnedDay.objects.filter(pk=pk).update(stamped_until=last)
         return True
 
 
-def _stamp_step(turned: TurnedDay, scope: Scope, rules: Iterable[Rule]) -> int | None:
+def _stamp_step(turned_day: TurnedDay, scope: Scope, rules: Iterable[Rule]) -> int | None:
     """Stamp those of the next subjects; return the id of the last one, None if no more follow."""
-    score_set, kind = turned.score_set, get_kind(scope)
-    rows = kind.engagement_rows(score_set).filter(**{f"{kind.id_column}__gt": turned.stamped_until})
+    score_set, kind = turned_day.score_set, get_kind(scope)
+    rows = kind.engagement_rows(score_set).filter(
+        **{f"{kind.id_column}__gt": turned_day.stamped_until}
+    )
     ids = rows.order_by(kind.id_column).values_list(kind.id_column, flat=True)
     last: int | None = ids[STEP - 1 : STEP].first()
     if last is not None:
         rows = rows.filter(**{f"{kind.id_column}__lte": last})
-    moved = rows.filter(_moves(turned, rules)).values_list(kind.id_column, flat=True)
+    moved = rows.filter(_moves(turned_day, rules)).values_list(kind.id_column, flat=True)
     changes.stamp(score_set.product_id, {scope: list(moved)})
     return last
 
@@ -110,18 +112,20 @@ def _rules_on_time(score_set: ScoreSet, scope: Scope) -> list[Rule]:
     return [rule for rule in map(members.segment_rule, segments) if rule.uses_time]
 
 
-def _moves(turned: TurnedDay, rules: Iterable[Rule]) -> Q:
+def _moves(turned_day: TurnedDay, rules: Iterable[Rule]) -> Q:
     """Whether a row meets one of the rules on one of the two days only."""
     moves = Q()
     for rule in rules:
-        before, after = (_is_member(turned, rule, day) for day in (turned.before, turned.day))
+        before, after = (
+            _is_member(turned_day, rule, day) for day in (turned_day.before, turned_day.day)
+        )
         moves |= ~Q(Exact(before, after))
     return moves
 
 
-def _is_member(turned: TurnedDay, rule: Rule, day: date) -> Any:
+def _is_member(turned_day: TurnedDay, rule: Rule, day: date) -> Any:
     # The (unsaved) set as it is on that day.
-    score_set = copy(turned.score_set)
+    score_set = copy(turned_day.score_set)
     score_set.scored_day = day
     matches = members.members_filter(score_set, rule)
     return Case(When(matches, then=Value(True)), default=Value(False))

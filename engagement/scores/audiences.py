@@ -33,8 +33,8 @@ def refresh_members(
     )
     rows = _rows(score_set).filter(user_id__in=list(user_ids))
     members_before = set(rows.values_list("user_id", flat=True))
-    if gone := members_before - members:
-        rows.filter(user_id__in=gone).delete()
+    if leavers := members_before - members:
+        rows.filter(user_id__in=leavers).delete()
     return members, members_before ^ members
 
 

@@ -66,7 +66,7 @@ def rank_insights(score_set: ScoreSet) -> Ranking:
 
 def load_attention(score_set: ScoreSet, ranking: Ranking) -> Attention:
     """The alerts with today's numbers, without accounts that no longer have the insight."""
-    ids = [id for some in ranking.account_ids.values() for id in some]
+    ids = [id for ids_of_kind in ranking.account_ids.values() for id in ids_of_kind]
     rows = {row.account_id: row for row in _rows(score_set, ids)} if ids else {}
     alerts = {
         kind: [
@@ -79,7 +79,9 @@ def load_attention(score_set: ScoreSet, ranking: Ranking) -> Attention:
         for kind in INSIGHTS
         if kind in ranking.account_ids
     }
-    return Attention(ranking.counts, {kind: some for kind, some in alerts.items() if some})
+    return Attention(
+        ranking.counts, {kind: ids_of_kind for kind, ids_of_kind in alerts.items() if ids_of_kind}
+    )
 
 
 def _costliest(

@@ -202,11 +202,11 @@ def _members(score_set: ScoreSet) -> dict[str, Any]:
 
 
 def _movers(score_set: ScoreSet) -> dict[str, Any]:
-    found = movers.find_movers(score_set)
+    movers_found = movers.find_movers(score_set)
     return {
-        "rising": [mover.account.pk for mover in found.rising],
-        "falling": [mover.account.pk for mover in found.falling],
-        "newest": [mover.account.pk for mover in found.new],
+        "rising": [mover.account.pk for mover in movers_found.rising],
+        "falling": [mover.account.pk for mover in movers_found.falling],
+        "newest": [mover.account.pk for mover in movers_found.new],
     }
 
 

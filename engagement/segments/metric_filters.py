@@ -136,7 +136,7 @@ _COLUMNS = {
 }
 
 
-def trend_filter(wanted: Trend, score_set: ScoreSet, kind: SubjectKind) -> Q:
+def trend_filter(trend: Trend, score_set: ScoreSet, kind: SubjectKind) -> Q:
     change = change_in_tenths(score_set, kind)
     tenths = range(-_MAX_TENTHS, _MAX_TENTHS + 1)
     order: list[Trend] = ["falling", "steady", "rising"]
@@ -145,7 +145,7 @@ def trend_filter(wanted: Trend, score_set: ScoreSet, kind: SubjectKind) -> Q:
         return order.index(classify_trend(change_from_tenths(tenth)))
 
     steady, rising = (tenths[bisect_left(tenths, at_least, key=trend_order)] for at_least in (1, 2))
-    match wanted:
+    match trend:
         case "rising":
             return Q(GreaterThanOrEqual(change, rising))
         case "falling":

@@ -44,15 +44,15 @@ def find_movers(score_set: ScoreSet) -> Movers:
     falling = rows.filter(~is_new, tenths__lt=0)
     falling = falling.order_by("tenths", "-raw_last_period", "-account_id")
     new = rows.filter(is_new).order_by("-raw", "-account_id")
-    return Movers(*(_movers(score_set, some[:MOVERS_PER_SIDE]) for some in (rising, falling, new)))
+    return Movers(*(_movers(score_set, ids[:MOVERS_PER_SIDE]) for ids in (rising, falling, new)))
 
 
 def load_movers(
     score_set: ScoreSet, rising: Sequence[int], falling: Sequence[int], new: Sequence[int]
 ) -> Movers:
     """The movers with these account ids, with their scores of today."""
-    wanted = _rows(score_set).filter(account_id__in=[*rising, *falling, *new])
-    rows = {row.account_id: row for row in wanted}
+    engagement = _rows(score_set).filter(account_id__in=[*rising, *falling, *new])
+    rows = {row.account_id: row for row in engagement}
     return Movers(
         *(
             _movers(score_set, [rows[id] for id in ids if id in rows])

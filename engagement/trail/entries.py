@@ -91,8 +91,8 @@ def storable_address(text: str) -> str | None:
 def _bounded(changes: Changes) -> Changes:
     if len(changes) <= MAX_CHANGES:
         return changes
-    kept = dict(list(changes.items())[:MAX_CHANGES])
-    return {**kept, "…": ["", f"{len(changes) - MAX_CHANGES:,} more changes"]}
+    first = dict(list(changes.items())[:MAX_CHANGES])
+    return {**first, "…": ["", f"{len(changes) - MAX_CHANGES:,} more changes"]}
 
 
 # --- Retention --------------------------------------------------------------------------------

@@ -46,8 +46,8 @@ class Choice:
         )
 
     def query(self) -> str:
-        chosen = {"outcome": self.outcome.name.lower() if self.outcome else "", "kind": self.kind}
-        return urlencode({name: value for name, value in chosen.items() if value})
+        choices = {"outcome": self.outcome.name.lower() if self.outcome else "", "kind": self.kind}
+        return urlencode({name: value for name, value in choices.items() if value})
 
     def outcomes(self) -> list[Link]:
         options = [(None, "All"), *((outcome, outcome.value) for outcome in Outcome)]

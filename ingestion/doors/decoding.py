@@ -124,10 +124,14 @@ def spelling_hint(error: IngestionError, text: str) -> IngestionError:
         names = _decode_names(text)
     except (msgspec.MsgspecError, RecursionError):
         return error
-    wanted = error.field.rpartition(".")[2]
+    required_name = error.field.rpartition(".")[2]
     for name in names:
-        if name != wanted and len(name) < MAX_SPELLING and _plain(name) == _plain(wanted):
-            message = f"{error.message} You sent {name}; this endpoint expects {wanted}."
+        if (
+            name != required_name
+            and len(name) < MAX_SPELLING
+            and _plain(name) == _plain(required_name)
+        ):
+            message = f"{error.message} You sent {name}; this endpoint expects {required_name}."
             return IngestionError(error.status, error.code, message, error.field)
     return error
 

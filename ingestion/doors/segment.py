@@ -91,12 +91,12 @@ _EMPTY_OBJECT = re.compile(r"\s*\{\s*\}\s*", re.ASCII)
 
 def webhook(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     """One message from another pipeline, which tests the connection with ``{}``."""
-    sent = _decode(body)
-    key = webhook_key(headers, sent.write_key)
+    call = _decode(body)
+    key = webhook_key(headers, call.write_key)
     if _EMPTY_OBJECT.fullmatch(body):
         return DecodedRequest((), key)
-    message_id = _message_id(sent, headers)
-    return DecodedRequest((_message(sent, sent.type, message_id, Clock(received_at)),), key)
+    message_id = _message_id(call, headers)
+    return DecodedRequest((_message(call, call.type, message_id, Clock(received_at)),), key)
 
 
 def identify(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
@@ -125,29 +125,29 @@ def alias(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
 
 def _call(kind: str, body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     """One message of the URL's type. The body's ``type`` is ignored."""
-    sent = _decode(body)
-    message_id = _message_id(sent, headers)
-    message = _message(sent, kind, message_id, Clock(received_at))
-    return DecodedRequest((message,), sdk_key(headers, sent.write_key))
+    call = _decode(body)
+    message_id = _message_id(call, headers)
+    message = _message(call, kind, message_id, Clock(received_at))
+    return DecodedRequest((message,), sdk_key(headers, call.write_key))
 
 
 def batch(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     """Many messages. Invalid ones become notes, which the drain lists as dropped."""
-    sent = _decode_batch(body)
-    if sent.batch is None:
+    batch_body = _decode_batch(body)
+    if batch_body.batch is None:
         raise IngestionError(
             400, "missing_field", "batch is required and must be an array.", "batch"
         )
-    if len(sent.batch) > MAX_BATCH_MESSAGES:
+    if len(batch_body.batch) > MAX_BATCH_MESSAGES:
         raise too_many_messages()
-    clock = Clock(received_at, read_sent_at(_text_of(sent.sent_at)))
+    clock = Clock(received_at, read_sent_at(_text_of(batch_body.sent_at)))
     if len(body) > PAUSE_BYTES:
-        messages = _large_batch(sent.batch, clock, len(body))
+        messages = _large_batch(batch_body.batch, clock, len(body))
     else:
-        messages = [_batch_message(raw, clock) for raw in sent.batch]
+        messages = [_batch_message(raw, clock) for raw in batch_body.batch]
     if key := idempotency_key(headers):
         messages = with_message_ids(messages, key)
-    return DecodedRequest(messages, sdk_key(headers, _text_of(sent.write_key)))
+    return DecodedRequest(messages, sdk_key(headers, _text_of(batch_body.write_key)))
 
 
 # --- Messages -------------------------------------------------------------------------------
@@ -171,121 +171,121 @@ def _large_batch(batch: list[msgspec.Raw], clock: Clock, size: int) -> list[Payl
 
 def _batch_message(raw: msgspec.Raw, clock: Clock) -> Payload:
     """The message, or a note about it if it is invalid."""
-    sent = SegmentBody()
+    call = SegmentBody()
     try:
         if len(raw) > MAX_SINGLE_BODY_BYTES:
             raise _too_large()
-        sent = _decode(str(raw, "utf-8"))
-        message_id = _optional_id(short_message_id, sent.message_id, "messageId")
-        return _message(sent, sent.type, message_id, clock)
+        call = _decode(str(raw, "utf-8"))
+        message_id = _optional_id(short_message_id, call.message_id, "messageId")
+        return _message(call, call.type, message_id, clock)
     except IngestionError as error:
         # The usual text is about the whole body.
         is_object = error.code != "not_an_object"
         detail = error.message if is_object else "A message must be a JSON object."
-        return _note(sent, DropReason.INVALID, sent.type, detail)
+        return _note(call, DropReason.INVALID, call.type, detail)
 
 
-def _message(sent: SegmentBody, kind: object, message_id: str | None, clock: Clock) -> Payload:
+def _message(call: SegmentBody, kind: object, message_id: str | None, clock: Clock) -> Payload:
     """The body as a message of that kind. Raises IngestionError."""
     match kind:
         case "track":
-            return _track(sent, message_id, clock)
+            return _track(call, message_id, clock)
         case "identify":
-            return _identify(sent, message_id, clock)
+            return _identify(call, message_id, clock)
         case "group":
-            return _group(sent, message_id, clock)
+            return _group(call, message_id, clock)
         case "page" | "screen":
-            return _view(sent, kind, message_id, clock)
+            return _view(call, kind, message_id, clock)
         case "alias":
-            return _alias(sent, message_id, clock)
+            return _alias(call, message_id, clock)
     raise invalid_field("type", f"type must be one of {', '.join(KINDS)}.")
 
 
-def _identify(sent: SegmentBody, message_id: str | None, clock: Clock) -> Payload:
-    if _is_anonymous(sent):
-        return _note(sent, DropReason.ANONYMOUS, "identify")
+def _identify(call: SegmentBody, message_id: str | None, clock: Clock) -> Payload:
+    if _is_anonymous(call):
+        return _note(call, DropReason.ANONYMOUS, "identify")
     # RudderStack's SDKs put the traits into the context.
     traits: Traits = {}
-    if isinstance(sent.context, SegmentContext):
-        traits = _object(sent.context.traits, "context.traits")
+    if isinstance(call.context, SegmentContext):
+        traits = _object(call.context.traits, "context.traits")
     return Identify(
-        user_id=fields.required_id(_id(sent.user_id, "userId"), "userId"),
-        timestamp=_time(sent, clock),
-        traits=fields.traits(traits | _object(sent.traits, "traits")),
-        group_id=_optional_id(fields.optional_id, sent.group_id, "groupId") or _account(sent),
+        user_id=fields.required_id(_id(call.user_id, "userId"), "userId"),
+        timestamp=_time(call, clock),
+        traits=fields.traits(traits | _object(call.traits, "traits")),
+        group_id=_optional_id(fields.optional_id, call.group_id, "groupId") or _account(call),
         message_id=message_id,
     )
 
 
-def _group(sent: SegmentBody, message_id: str | None, clock: Clock) -> Payload:
+def _group(call: SegmentBody, message_id: str | None, clock: Clock) -> Payload:
     # The context's traits describe the user.
     return Group(
-        group_id=fields.required_id(_id(sent.group_id, "groupId"), "groupId"),
-        timestamp=_time(sent, clock),
-        traits=fields.traits(_object(sent.traits, "traits")),
-        user_id=_optional_id(fields.optional_id, sent.user_id, "userId"),
+        group_id=fields.required_id(_id(call.group_id, "groupId"), "groupId"),
+        timestamp=_time(call, clock),
+        traits=fields.traits(_object(call.traits, "traits")),
+        user_id=_optional_id(fields.optional_id, call.user_id, "userId"),
         message_id=message_id,
     )
 
 
-def _track(sent: SegmentBody, message_id: str | None, clock: Clock) -> Payload:
-    if _is_anonymous(sent):
-        return _note(sent, DropReason.ANONYMOUS, "track")
-    event = fields.event_name(_string(sent.event, "event"), "event")
-    return _track_of(sent, event, message_id, clock)
+def _track(call: SegmentBody, message_id: str | None, clock: Clock) -> Payload:
+    if _is_anonymous(call):
+        return _note(call, DropReason.ANONYMOUS, "track")
+    event = fields.event_name(_string(call.event, "event"), "event")
+    return _track_of(call, event, message_id, clock)
 
 
-def _view(sent: SegmentBody, kind: str, message_id: str | None, clock: Clock) -> Payload:
+def _view(call: SegmentBody, kind: str, message_id: str | None, clock: Clock) -> Payload:
     """A track that is named after the viewed page or screen."""
-    if _is_blank(sent.user_id):
-        return _note(sent, DropReason.ANONYMOUS, kind)
+    if _is_blank(call.user_id):
+        return _note(call, DropReason.ANONYMOUS, kind)
     noun = kind.title()
     # RudderStack's SDKs for apps put the name of a screen into the event.
-    name = _string(sent.event if _is_blank(sent.name) else sent.name, "name")
+    name = _string(call.event if _is_blank(call.name) else call.name, "name")
     if not name or name.isspace():
-        return _track_of(sent, f"Viewed {noun}", message_id, clock)
+        return _track_of(call, f"Viewed {noun}", message_id, clock)
     room = fields.MAX_EVENT_LENGTH - len(f"Viewed  {noun}")
     if len(name) > room:
         raise invalid_field("name", f"name must be at most {room} characters.")
     event = fields.event_name(f"Viewed {name} {noun}", "name")
-    return _track_of(sent, event, message_id, clock)
+    return _track_of(call, event, message_id, clock)
 
 
-def _track_of(sent: SegmentBody, event: str, message_id: str | None, clock: Clock) -> Track:
+def _track_of(call: SegmentBody, event: str, message_id: str | None, clock: Clock) -> Track:
     return Track(
-        user_id=fields.required_id(_id(sent.user_id, "userId"), "userId"),
+        user_id=fields.required_id(_id(call.user_id, "userId"), "userId"),
         event=event,
-        timestamp=_time(sent, clock),
-        group_id=_account(sent),
+        timestamp=_time(call, clock),
+        group_id=_account(call),
         message_id=message_id,
     )
 
 
-def _alias(sent: SegmentBody, message_id: str | None, clock: Clock) -> Payload:
+def _alias(call: SegmentBody, message_id: str | None, clock: Clock) -> Payload:
     # In a browser, the previous id is the anonymous one unless the caller names another. Nothing is
     # ever recorded of an anonymous id, so there is nothing to join.
-    names_nobody = _is_blank(sent.previous_id) or sent.previous_id == sent.anonymous_id
-    if not _is_blank(sent.anonymous_id) and (names_nobody or _is_blank(sent.user_id)):
-        return _note(sent, DropReason.ANONYMOUS, "alias")
+    names_nobody = _is_blank(call.previous_id) or call.previous_id == call.anonymous_id
+    if not _is_blank(call.anonymous_id) and (names_nobody or _is_blank(call.user_id)):
+        return _note(call, DropReason.ANONYMOUS, "alias")
     return Alias(
-        user_id=fields.required_id(_id(sent.user_id, "userId"), "userId"),
-        previous_id=fields.required_id(_id(sent.previous_id, "previousId"), "previousId"),
-        timestamp=_time(sent, clock),
+        user_id=fields.required_id(_id(call.user_id, "userId"), "userId"),
+        previous_id=fields.required_id(_id(call.previous_id, "previousId"), "previousId"),
+        timestamp=_time(call, clock),
         message_id=message_id,
     )
 
 
-def _account(sent: SegmentBody) -> str | None:
+def _account(call: SegmentBody) -> str | None:
     """The account id in the context."""
-    group_id = sent.context.group_id if isinstance(sent.context, SegmentContext) else None
+    group_id = call.context.group_id if isinstance(call.context, SegmentContext) else None
     return _optional_id(fields.optional_id, group_id, "context.groupId")
 
 
 # --- What is not recorded -------------------------------------------------------------------
 
 
-def _is_anonymous(sent: SegmentBody) -> bool:
-    return _is_blank(sent.user_id) and not _is_blank(sent.anonymous_id)
+def _is_anonymous(call: SegmentBody) -> bool:
+    return _is_blank(call.user_id) and not _is_blank(call.anonymous_id)
 
 
 def _is_blank(value: object) -> bool:
@@ -293,13 +293,13 @@ def _is_blank(value: object) -> bool:
     return value is None or value == ""
 
 
-def _note(sent: SegmentBody, reason: DropReason, kind: object, detail: str = "") -> UnusableMessage:
+def _note(call: SegmentBody, reason: DropReason, kind: object, detail: str = "") -> UnusableMessage:
     return UnusableMessage(
         reason=reason,
         kind=kind if isinstance(kind, str) and kind in KINDS else "unknown",
         detail=detail,
-        event=_if_valid(_string, fields.event_name, sent.event),
-        message_id=_if_valid(_id, short_message_id, sent.message_id),
+        event=_if_valid(_string, fields.event_name, call.event),
+        message_id=_if_valid(_id, short_message_id, call.message_id),
     )
 
 
@@ -315,22 +315,22 @@ def _if_valid(read: FieldReader, check: FieldValidator, value: object) -> str | 
 # --- Fields ---------------------------------------------------------------------------------
 
 
-def _message_id(sent: SegmentBody, headers: Headers) -> str | None:
+def _message_id(call: SegmentBody, headers: Headers) -> str | None:
     """The message id of a single message, from its body or the header."""
-    if _is_blank(sent.message_id):
+    if _is_blank(call.message_id):
         return short_message_id(idempotency_key(headers), "Idempotency-Key")
-    return _optional_id(short_message_id, sent.message_id, "messageId")
+    return _optional_id(short_message_id, call.message_id, "messageId")
 
 
-def _time(sent: SegmentBody, clock: Clock) -> datetime:
+def _time(call: SegmentBody, clock: Clock) -> datetime:
     """When it happened. RudderStack's SDKs send originalTimestamp unless the caller gave a time."""
-    value = sent.original_timestamp if sent.timestamp is None else sent.timestamp
+    value = call.original_timestamp if call.timestamp is None else call.timestamp
     if value is None:
         return clock.received_at
     # With receivedAt, another pipeline has already corrected the timestamp.
-    if sent.received_at is not None:
+    if call.received_at is not None:
         return read_time(value, None, clock.received_at)
-    return read_time(value, clock.sent_at or read_sent_at(sent.sent_at), clock.received_at)
+    return read_time(value, clock.sent_at or read_sent_at(call.sent_at), clock.received_at)
 
 
 def _optional_id(check: FieldValidator, value: object, field: str) -> str | None:

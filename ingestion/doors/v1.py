@@ -49,38 +49,38 @@ _decode_event = make_decoder(LegacyEventBody)
 
 
 def user(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
-    sent = _decode_user(body)
+    call = _decode_user(body)
     message = Identify(
-        user_id=fields.required_id(sent.user_id, "user_id"),
-        timestamp=timestamps.from_milliseconds(sent.timestamp, received_at),
-        traits=fields.traits(sent.traits),
-        group_id=fields.optional_id(sent.group_id, "group_id"),
-        message_id=_message_id(sent.message_id, headers),
+        user_id=fields.required_id(call.user_id, "user_id"),
+        timestamp=timestamps.from_milliseconds(call.timestamp, received_at),
+        traits=fields.traits(call.traits),
+        group_id=fields.optional_id(call.group_id, "group_id"),
+        message_id=_message_id(call.message_id, headers),
     )
-    return DecodedRequest((message,), _key(sent.api_key))
+    return DecodedRequest((message,), _key(call.api_key))
 
 
 def group(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
-    sent = _decode_group(body)
+    call = _decode_group(body)
     message = Group(
-        group_id=fields.required_id(sent.group_id, "group_id"),
-        timestamp=timestamps.from_milliseconds(sent.timestamp, received_at),
-        traits=fields.traits(sent.traits),
-        user_id=fields.optional_id(sent.user_id, "user_id"),
-        message_id=_message_id(sent.message_id, headers),
+        group_id=fields.required_id(call.group_id, "group_id"),
+        timestamp=timestamps.from_milliseconds(call.timestamp, received_at),
+        traits=fields.traits(call.traits),
+        user_id=fields.optional_id(call.user_id, "user_id"),
+        message_id=_message_id(call.message_id, headers),
     )
-    return DecodedRequest((message,), _key(sent.api_key))
+    return DecodedRequest((message,), _key(call.api_key))
 
 
 def event(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
-    sent = _decode_event(body)
+    call = _decode_event(body)
     message = Track(
-        user_id=fields.required_id(sent.user_id, "user_id"),
-        event=fields.event_name(sent.event, "event"),
-        timestamp=timestamps.from_milliseconds(sent.timestamp, received_at),
-        message_id=_message_id(sent.message_id, headers),
+        user_id=fields.required_id(call.user_id, "user_id"),
+        event=fields.event_name(call.event, "event"),
+        timestamp=timestamps.from_milliseconds(call.timestamp, received_at),
+        message_id=_message_id(call.message_id, headers),
     )
-    return DecodedRequest((message,), _key(sent.api_key))
+    return DecodedRequest((message,), _key(call.api_key))
 
 
 def _message_id(value: str | None, headers: Headers) -> str | None:

@@ -55,26 +55,26 @@ _decode_track = make_decoder(TrackBody)
 
 
 def identify(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
-    sent = _decode_identify(body)
-    message_id = _message_id(sent.message_id, headers)
+    call = _decode_identify(body)
+    message_id = _message_id(call.message_id, headers)
     return DecodedRequest(
-        (read_identify(sent, received_at, message_id),), key_from_basic_auth(headers)
+        (read_identify(call, received_at, message_id),), key_from_basic_auth(headers)
     )
 
 
 def group(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
-    sent = _decode_group(body)
-    message_id = _message_id(sent.message_id, headers)
+    call = _decode_group(body)
+    message_id = _message_id(call.message_id, headers)
     return DecodedRequest(
-        (read_group(sent, received_at, message_id),), key_from_basic_auth(headers)
+        (read_group(call, received_at, message_id),), key_from_basic_auth(headers)
     )
 
 
 def track(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
-    sent = _decode_track(body)
-    message_id = _message_id(sent.message_id, headers)
+    call = _decode_track(body)
+    message_id = _message_id(call.message_id, headers)
     return DecodedRequest(
-        (read_track(sent, received_at, message_id),), key_from_basic_auth(headers)
+        (read_track(call, received_at, message_id),), key_from_basic_auth(headers)
     )
 
 
@@ -102,35 +102,35 @@ def typed(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     return _BY_TYPE[kind](body, headers, received_at)
 
 
-def read_identify(sent: IdentifyBody, received_at: datetime, message_id: str | None) -> Identify:
+def read_identify(call: IdentifyBody, received_at: datetime, message_id: str | None) -> Identify:
     """The body as a message, its fields checked. Raises IngestionError."""
     return Identify(
-        user_id=fields.required_id(sent.user_id, "userId"),
-        timestamp=timestamps.from_iso(sent.timestamp, received_at),
-        traits=fields.traits(sent.traits),
-        group_id=fields.optional_id(sent.group_id, "groupId"),
+        user_id=fields.required_id(call.user_id, "userId"),
+        timestamp=timestamps.from_iso(call.timestamp, received_at),
+        traits=fields.traits(call.traits),
+        group_id=fields.optional_id(call.group_id, "groupId"),
         message_id=message_id,
     )
 
 
-def read_group(sent: GroupBody, received_at: datetime, message_id: str | None) -> Group:
+def read_group(call: GroupBody, received_at: datetime, message_id: str | None) -> Group:
     """The body as a message, its fields checked. Raises IngestionError."""
     return Group(
-        group_id=fields.required_id(sent.group_id, "groupId"),
-        timestamp=timestamps.from_iso(sent.timestamp, received_at),
-        traits=fields.traits(sent.traits),
-        user_id=fields.optional_id(sent.user_id, "userId"),
+        group_id=fields.required_id(call.group_id, "groupId"),
+        timestamp=timestamps.from_iso(call.timestamp, received_at),
+        traits=fields.traits(call.traits),
+        user_id=fields.optional_id(call.user_id, "userId"),
         message_id=message_id,
     )
 
 
-def read_track(sent: TrackBody, received_at: datetime, message_id: str | None) -> Track:
+def read_track(call: TrackBody, received_at: datetime, message_id: str | None) -> Track:
     """The body as a message, its fields checked. Raises IngestionError."""
-    account = sent.context.group_id if sent.context else None
+    account = call.context.group_id if call.context else None
     return Track(
-        user_id=fields.required_id(sent.user_id, "userId"),
-        event=fields.event_name(sent.event, "event"),
-        timestamp=timestamps.from_iso(sent.timestamp, received_at),
+        user_id=fields.required_id(call.user_id, "userId"),
+        event=fields.event_name(call.event, "event"),
+        timestamp=timestamps.from_iso(call.timestamp, received_at),
         group_id=fields.optional_id(account, "context.groupId"),
         message_id=message_id,
     )

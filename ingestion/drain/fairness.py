@@ -149,10 +149,10 @@ class FairSelector:
     def _is_full(self, window: _Window) -> bool:
         return len(window.ids) >= self._batch_size or sum(window.sizes) >= batches.BATCH_BYTES
 
-    def _cleared_up_to(self, view: _View, window: _Window, chosen: set[int]) -> int:
-        left = next((id for id in window.ids if id not in chosen), None)
-        if left is not None:
-            return left - 1
+    def _cleared_up_to(self, view: _View, window: _Window, batch_ids: set[int]) -> int:
+        first_left = next((id for id in window.ids if id not in batch_ids), None)
+        if first_left is not None:
+            return first_left - 1
         if self._is_full(window):
             return window.ids[-1]
         return max(view.after, window.end)

@@ -303,8 +303,8 @@ def _process(
         partly_recorded = list(_trait_drops(recordable, dropped_traits, new_traits, by_arrival))
     # Last, because workers wait for each other's counts: all of them update the same few rows.
     drops.save_drops([*dropped, *partly_recorded], now)
-    used = {bytes(message.key_digest) for message in claimed}
-    save_key_use([sender for digest, sender in senders.items() if digest in used], now)
+    digests = {bytes(message.key_digest) for message in claimed}
+    save_key_use([sender for digest, sender in senders.items() if digest in digests], now)
     rejected = [*forgotten, *unjoined, *(message for message, _ in over_limit)]
     return PartOutcome(
         hours.count_by_hour(recordable, rejected, dropped), _sampler.choose(recordable, rejected)

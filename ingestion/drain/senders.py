@@ -37,8 +37,8 @@ class SenderKey(NamedTuple):
 def find_senders(digests: set[bytes]) -> dict[bytes, SenderKey]:
     """The keys by digest. Their products are locked until the transaction ends."""
     keys = list(IngestionKey.objects.filter(digest__in=digests).defer("secret"))
-    known = {bytes(key.digest) for key in keys}
-    others = _other_credentials(digests - known - {drops.NO_KEY})
+    existing = {bytes(key.digest) for key in keys}
+    others = _other_credentials(digests - existing - {drops.NO_KEY})
     locked = locks.share_lock_products({each.product_id for each in (*keys, *others)})
     return {
         bytes(each.digest): SenderKey(

@@ -51,17 +51,17 @@ class Sampler:
     ) -> list[RecentRow]:
         """Some of the *recorded* messages, the newest first, without the *rejected* ones."""
         left_out = {message.arrival for message in rejected}
-        chosen: list[RecentRow] = []
+        rows: list[RecentRow] = []
         exhausted: set[tuple[int, type]] = set()
         for received in reversed(recorded):
             key = (received.product_id, type(received.message))
             if key in exhausted or received.arrival in left_out:
                 continue
             if not self._of_each.wait(key) and not self._in_all.wait(None):
-                chosen.append(_row(received))
+                rows.append(_row(received))
             else:
                 exhausted.add(key)
-        return chosen
+        return rows
 
 
 def _row(received: ReceivedMessage) -> RecentRow:

@@ -168,8 +168,8 @@ class _Search(Lookup):
             self._look_for_account(account)
         if name := EventName.objects.filter(**in_product, name=term).first():
             self.look_back("events of this name", event_lookup.events_of_name, name.pk)
-        if seen := SeenMessageId.objects.filter(**in_product, message_id=term).first():
-            self._look_for_message_id(seen)
+        if memory := SeenMessageId.objects.filter(**in_product, message_id=term).first():
+            self._look_for_message_id(memory)
 
     def _look_for_user(self, user: User) -> None:
         self._result.user = user
@@ -182,14 +182,14 @@ class _Search(Lookup):
         self.look_back("the account's events", event_lookup.events_of_account, account.pk)
         self._result.entries += _writers(account)
 
-    def _look_for_message_id(self, seen: SeenMessageId) -> None:
-        self._result.seen_at = seen.seen_at
+    def _look_for_message_id(self, memory: SeenMessageId) -> None:
+        self._result.seen_at = memory.seen_at
         events = partial(
-            event_lookup.events_received_at, self._product_id, seen.seen_at, MAX_RESULTS
+            event_lookup.events_received_at, self._product_id, memory.seen_at, MAX_RESULTS
         )
         self.look(
             "events with this message id",
-            lambda: _request_hits(self._product_id, events(), seen.message_id),
+            lambda: _request_hits(self._product_id, events(), memory.message_id),
         )
 
 

@@ -155,9 +155,9 @@ def describe_dropped_traits(
 
 def name_traits(names: Collection[str]) -> str:
     """The names, or the first of them."""
-    shown = [_truncate(name) for name in sorted(names)[:MAX_TRAITS_NAMED]]
+    shown_names = [_truncate(name) for name in sorted(names)[:MAX_TRAITS_NAMED]]
     more = f" and {len(names) - MAX_TRAITS_NAMED} more" if len(names) > MAX_TRAITS_NAMED else ""
-    return f"{', '.join(shown)}{more}"
+    return f"{', '.join(shown_names)}{more}"
 
 
 def _truncate(name: str) -> str:

@@ -92,8 +92,8 @@ class ConnectionForm(ModelForm):
                 product_id=str(self.instance.app_product_id),
                 token_expires_on=self._unexpired_date(),
             )
-            shown = user_names.mask(self.instance.user_name)
-            self.fields["user_name"].widget.attrs["placeholder"] = shown
+            masked = user_names.mask(self.instance.user_name)
+            self.fields["user_name"].widget.attrs["placeholder"] = masked
         if self.is_bound:
             self.fields["api_token"].help_text = "Enter the token again: it is never shown."
         for name in ("user_name", "vendor_id", "product_id"):

@@ -243,7 +243,7 @@ def multi_instance(parent: Record, sites: Iterable[Site], random: Random) -> lis
         "multiInstanceEntitlementId": parent["appEntitlementId"],
         "multiInstanceEntitlementNumber": parent["appEntitlementNumber"],
     }
-    whole = {**parent, **level, "cloudId": None, "cloudSiteHostname": None}
+    combined = {**parent, **level, "cloudId": None, "cloudSiteHostname": None}
     children = [
         {
             **{name: value for name, value in parent.items() if name != "tier"},
@@ -255,7 +255,7 @@ def multi_instance(parent: Record, sites: Iterable[Site], random: Random) -> lis
         }
         for site in sites
     ]
-    return [*children, whole]
+    return [*children, combined]
 
 
 def add_oddity(record: Record, kind: str) -> Record:

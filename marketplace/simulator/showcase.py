@@ -20,15 +20,15 @@ MULTI_INSTANCE_TIER = "800 Users"
 def showcase_licenses(vendor: SimulatedVendor, seed: int, number: int, today: date) -> list[Record]:
     """As many licenses of the vendor's app as of a day, the same for the same seed and day."""
     random = Random(f"showcase {seed}")
-    shown = _evaluations(vendor.app, seed, random, today)
-    shown += _multi_instance(vendor.app, seed, random, today)
+    records = _evaluations(vendor.app, seed, random, today)
+    records += _multi_instance(vendor.app, seed, random, today)
     replaced = {create_site(seed, site).cloud_id for site in (*EVALUATIONS, *MULTI_INSTANCE_SITES)}
     others = (
         record
         for record in generate_licenses(vendor, seed, number, today)
         if record.get("cloudId") not in replaced
     )
-    return [*shown, *others][:number]
+    return [*records, *others][:number]
 
 
 def _evaluations(app: SimulatedApp, seed: int, random: Random, today: date) -> list[Record]:

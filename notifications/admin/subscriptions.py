@@ -175,9 +175,9 @@ def _chosen_trigger(request: HttpRequest) -> str:
 def _trigger_groups() -> list[tuple[str, list[tuple[str, str]]]]:
     """The triggers to choose from, in groups."""
     needs_insights = {Trigger.INSIGHT_STARTED, Trigger.INSIGHT_ENDED}
-    offered = [each for each in Trigger if each not in needs_insights or insight_choices()]
-    subjects = [each for each in offered if not TRIGGERS[each].is_about_product]
-    products = [each for each in offered if conditions.has_source(each)]
+    triggers = [each for each in Trigger if each not in needs_insights or insight_choices()]
+    subjects = [each for each in triggers if not TRIGGERS[each].is_about_product]
+    products = [each for each in triggers if conditions.has_source(each)]
     return [
         ("Users and accounts", [(each.value, each.label) for each in subjects]),
         ("Data and connections", [(each.value, each.label) for each in products]),

@@ -48,7 +48,7 @@ class Turn:
     request: Request
     # The trace of the message that changed the first subject, if it was traced.
     traceparent: str | None
-    sent: float = 0.0
+    sent_at: float = 0.0
 
 
 class Dispatcher:
@@ -102,17 +102,19 @@ class Dispatcher:
         return Turn(destination, lease, time.monotonic(), messages, request, traceparent)
 
     def _send(self, turn: Turn) -> None:
-        turn.sent = time.monotonic()
+        turn.sent_at = time.monotonic()
         self._turns[self._executor.submit(turn.request.run)] = turn
 
     def _collect(self) -> None:
         """Wait for a request to end or to exceed its deadline, and record what became of it."""
-        first_deadline = min(turn.sent for turn in self._turns.values()) + DEADLINE
-        done, _ = wait(self._turns, max(0.0, first_deadline - time.monotonic()), FIRST_COMPLETED)
-        for future in done:
+        first_deadline = min(turn.sent_at for turn in self._turns.values()) + DEADLINE
+        finished_turns, _ = wait(
+            self._turns, max(0.0, first_deadline - time.monotonic()), FIRST_COMPLETED
+        )
+        for future in finished_turns:
             self._finish(self._turns.pop(future), future.result())
         for future, turn in list(self._turns.items()):
-            if time.monotonic() >= turn.sent + DEADLINE:
+            if time.monotonic() >= turn.sent_at + DEADLINE:
                 del self._turns[future]
                 turn.request.cut_off()
                 self._replace_executor()

@@ -128,8 +128,10 @@ def _note_failure(destination: Destination, result: Result, now: datetime) -> No
     destination.failures += 1
     destination.failing_since = destination.failing_since or now
     if _is_put_off(destination, result):
-        asked = timedelta(seconds=result.retry_after or 0)
-        destination.retry_at = now + max(backoff(destination.failures), min(asked, MAX_BACKOFF))
+        requested_pause = timedelta(seconds=result.retry_after or 0)
+        destination.retry_at = now + max(
+            backoff(destination.failures), min(requested_pause, MAX_BACKOFF)
+        )
     if result.status == GONE:
         _pause(destination, "The receiver answered 410: it no longer wants these messages.")
     elif now >= destination.failing_since + GIVE_UP_AFTER:

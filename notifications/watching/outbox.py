@@ -30,7 +30,7 @@ def write_changes(
 ) -> None:
     """Write the messages of the subscription about the changes."""
     ids: Sequence[int] = changes.entered if tells_entered(subscription) else changes.left
-    ids = _wanted(subscription, watched, ids, now)
+    ids = _recipients(subscription, watched, ids, now)
     if not ids:
         return
     facts = payloads.Facts(subscription, watched, now)
@@ -68,21 +68,21 @@ def draft_test(destination: Destination, now: datetime) -> OutboxMessage:
 # --- Whom to tell of ------------------------------------------------------------------------
 
 
-def _wanted(
+def _recipients(
     subscription: Subscription, watched: WatchedSet, ids: Sequence[int], now: datetime
 ) -> list[int]:
     """The subjects that exist, are in the filter's segment, and were not told of just before."""
-    wanted: list[int] = []
+    recipients: list[int] = []
     for start in range(0, len(ids), IDS_PER_QUERY):
         chunk = list(ids[start : start + IDS_PER_QUERY])
         chunk = _existing(watched, chunk)
         if subscription.filter_segment is not None:
             chunk = _in_filter(subscription, watched, chunk)
         if subscription.quiet_hours:
-            told = _told_since(subscription, chunk, now)
-            chunk = [id for id in chunk if id not in told]
-        wanted += chunk
-    return wanted
+            told_before = _told_since(subscription, chunk, now)
+            chunk = [id for id in chunk if id not in told_before]
+        recipients += chunk
+    return recipients
 
 
 def _existing(watched: WatchedSet, ids: list[int]) -> list[int]:
@@ -135,9 +135,10 @@ def _write(
         destination=destination, state=OutboxMessage.State.WAITING
     )
     room = max(0, MAX_WAITING - waiting[:MAX_WAITING].count())
-    kept, lost = drafts[:room], len(drafts[room:])
+    written_drafts, lost = drafts[:room], len(drafts[room:])
     OutboxMessage.objects.bulk_create(
-        (_message(destination, subscription, draft, now) for draft in kept), batch_size=500
+        (_message(destination, subscription, draft, now) for draft in written_drafts),
+        batch_size=500,
     )
     if lost:
         Destination.objects.filter(pk=destination.pk).update(overflowed=F("overflowed") + lost)

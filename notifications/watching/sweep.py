@@ -54,9 +54,9 @@ def _take_over_marks() -> None:
 
     Each set is marked by itself: scoring locks several, and would wait in a circle.
     """
-    marked = ScoreSet.objects.filter(watches_stale=True, state=ScoreSet.State.CURRENT)
+    marked_sets = ScoreSet.objects.filter(watches_stale=True, state=ScoreSet.State.CURRENT)
     watched = Watch.objects.filter(workspace__isnull=False).values("workspace_id")
-    rows = marked.filter(workspace_id__in=watched).values_list("pk", "workspace_id")
+    rows = marked_sets.filter(workspace_id__in=watched).values_list("pk", "workspace_id")
     for pk, workspace_id in rows:
         with transaction.atomic():
             # Waits for scoring that is under way, and then sees what it wrote.

@@ -121,14 +121,14 @@ def test_an_idle_session_ends_if_set(maya: AdminUser, settings: Settings) -> Non
     client = sign_in("198.51.100.1")
     for minutes, is_still_in in ((59, True), (61, False)):
         # Another process, or the same one minutes later.
-        sessions._written.clear()
+        sessions._write_times.clear()
         LoginSession.objects.update(last_used_at=timezone.now() - timedelta(minutes=minutes))
         assert is_in(client) is is_still_in
 
 
 def test_the_last_use_is_written_down_at_most_every_five_minutes(maya: AdminUser) -> None:
     client = sign_in("198.51.100.1")
-    sessions._written.clear()
+    sessions._write_times.clear()
     before = timezone.now() - timedelta(minutes=6)
     LoginSession.objects.update(last_used_at=before)
     client.get("/admin/preferences/", REMOTE_ADDR="198.51.100.9")

@@ -81,7 +81,7 @@ def test_a_day_has_a_limit_and_other_products_are_not_disturbed(
 
 
 def test_a_product_has_room_for_a_number_of_event_names(acme: Product, acme_key: str) -> None:
-    new_names._known.clear()
+    new_names._known_keys.clear()
     limit(acme, event_names=2)
     names = ["one", "two", "three", "one", "four"]
     arrivals = wait(acme_key, *(track("ada", name) for name in names))
@@ -96,7 +96,7 @@ def test_a_product_has_room_for_a_number_of_event_names(acme: Product, acme_key:
 
 
 def test_a_product_has_room_for_a_number_of_trait_names(acme: Product, acme_key: str) -> None:
-    trait_names._known.clear()
+    trait_names._known_names.clear()
     limit(acme, trait_names=2)
     wait(acme_key, identify("ada", plan="pro", seats=1), group("initech", plan="pro", old=None))
     drain()

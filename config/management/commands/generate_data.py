@@ -81,16 +81,16 @@ class Command(BaseCommand):
 
 def _load(product: Product, size: Size, seed: int) -> None:
     progress = ProgressReporter(sys.stderr, size.users)
-    done = 0
+    count = 0
 
     def scoring(how_far: str) -> bool:
-        progress.show(done, how_far)
+        progress.show(count, how_far)
         return False
 
     try:
         for users in loading.populate(product, vocabulary.BOARDS, size, timezone.now(), seed=seed):
-            done += users
-            progress.show(done, f"{done:,} users")
+            count += users
+            progress.show(count, f"{count:,} users")
         loading.score_products([product], timezone.now, scoring)
     finally:
         progress.finish()

@@ -48,8 +48,8 @@ class Command(BaseCommand):
         self.stdout.write(f"The database's tables {'are now' if is_new else 'were'} up to date.")
         preflight.check_secrets()
         if created := first_start.create_first_start(settings.DATA_DIR):
-            shown = show_credentials or self.stdout.isatty()
-            lines = created.announcement(settings.DATA_DIR, address, with_secrets=shown)
+            show = show_credentials or self.stdout.isatty()
+            lines = created.announcement(settings.DATA_DIR, address, with_secrets=show)
             self.stdout.write("\n".join(lines))
 
 

@@ -49,18 +49,20 @@ class Command(BaseCommand):
         with preflight.lock_data_dir(settings.DATA_DIR):
             postgres.wait_until_free()
             now = timezone.now().strftime(backups.NAME_FORMAT)
-            kept = _move_aside(postgres.folder, now)
+            old_folder = _move_aside(postgres.folder, now)
             try:
                 recovered = backups.restore(postgres, root, backup, at)
             except CommandError:
-                _move_back(kept, postgres.folder)
+                _move_back(old_folder, postgres.folder)
                 raise
             if backup.has_secrets:
                 _restore_secrets(backup.folder(root) / backups.SECRETS, settings.DATA_DIR, now)
         last = f" and its last change of {recovered.isoformat()}" if recovered else ""
         self.stdout.write(f"Restored {backup.name}{last}.")
-        if kept:
-            self.stdout.write(f"The database from before is in {kept}. Delete it when you wish.")
+        if old_folder:
+            self.stdout.write(
+                f"The database from before is in {old_folder}. Delete it when you wish."
+            )
         if not backup.has_secrets:
             self.stdout.write(
                 "The backup has no secrets: the service needs the encryption key with which it was "
@@ -84,16 +86,16 @@ def _moment(text: str) -> datetime:
 def _move_aside(folder: Path, now: str) -> Path | None:
     if not folder.exists():
         return None
-    kept = folder.with_name(f"{folder.name}.before-{now}")
-    folder.rename(kept)
-    return kept
+    old_folder = folder.with_name(f"{folder.name}.before-{now}")
+    folder.rename(old_folder)
+    return old_folder
 
 
-def _move_back(kept: Path | None, folder: Path) -> None:
+def _move_back(old_folder: Path | None, folder: Path) -> None:
     """Undo a restore that failed."""
     shutil.rmtree(folder, ignore_errors=True)
-    if kept:
-        kept.rename(folder)
+    if old_folder:
+        old_folder.rename(folder)
 
 
 def _restore_secrets(source: Path, data_dir: Path, now: str) -> None:

@@ -26,7 +26,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, discard_unreadable: bool, **options: Any) -> None:
         def progress(rotation: Rotation) -> None:
-            self.stdout.write(f"{rotation.column}: {rotation.seen:,} checked")
+            self.stdout.write(f"{rotation.column}: {rotation.total:,} checked")
 
         rotations = encryption.reencrypt(discard_unreadable, progress)
         for rotation in rotations:

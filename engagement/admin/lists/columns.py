@@ -96,13 +96,13 @@ def list_columns(names: Sequence[str], scope: Scope) -> list[ListColumn]:
 
     Leaves out unknown names.
     """
-    offered = {column.name: column for column in choosable_columns(scope)}
+    choices = {column.name: column for column in choosable_columns(scope)}
     columns = [_COLUMNS["name"]]
     for name in names or default_columns(scope):
         if name.startswith(TRAIT_PREFIX) and name != TRAIT_PREFIX:
             columns.append(_trait_column(name))
-        elif name in offered:
-            columns.append(offered[name])
+        elif name in choices:
+            columns.append(choices[name])
     return columns
 
 

@@ -52,12 +52,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Menu:
-    """A filter with its choices. ``chosen`` is the label of the one that is set, or empty."""
+    """A filter with its choices. ``choice`` is the label of the one that is set, or empty."""
 
     name: str
     label: str
     choices: Sequence[Choice]
-    chosen: str = ""
+    choice: str = ""
 
 
 # --- What the filters keep ------------------------------------------------------------------
@@ -161,15 +161,15 @@ def describe_active(value: str) -> str:
 
 def menus(state: ListState, segments: Sequence[Segment]) -> list[Menu]:
     """The filters that are chosen from a menu."""
-    offered = [_menu(state, SEGMENT_PARAM, "Segment", [(str(s.pk), s.name) for s in segments])]
+    offers = [_menu(state, SEGMENT_PARAM, "Segment", [(str(s.pk), s.name) for s in segments])]
     if state.scope == "account":
-        offered.append(_menu(state, "insight", "Insight", list(_INSIGHT_LABELS.items())))
-        offered.append(_menu(state, "license_type", "License", list(LICENSE_TYPES.items())))
+        offers.append(_menu(state, "insight", "Insight", list(_INSIGHT_LABELS.items())))
+        offers.append(_menu(state, "license_type", "License", list(LICENSE_TYPES.items())))
         statuses = list(LICENSE_STATUSES.items())
-        offered.append(_menu(state, "license_status", "License status", statuses))
+        offers.append(_menu(state, "license_status", "License status", statuses))
     times = [(value, describe_active(value)) for value in ACTIVE_CHOICES]
-    offered.append(_menu(state, "active", "Last active", times))
-    return offered
+    offers.append(_menu(state, "active", "Last active", times))
+    return offers
 
 
 def _menu(state: ListState, name: str, label: str, options: Sequence[tuple[str, str]]) -> Menu:
@@ -177,7 +177,10 @@ def _menu(state: ListState, name: str, label: str, options: Sequence[tuple[str, 
     choices = [Choice("All", state.without_filter(name), not current)]
     for value, text in options:
         choices.append(Choice(text, state.with_filter(name, value), value == current))
-    chosen = dict(options).get(current, current)
+    chosen_label = dict(options).get(current, current)
     return Menu(
-        name, label, choices, describe_active(current) if name == "active" and current else chosen
+        name,
+        label,
+        choices,
+        describe_active(current) if name == "active" and current else chosen_label,
     )

@@ -291,14 +291,14 @@ def _hidden_fields(state: ListState, *without: str) -> list[tuple[str, str | int
 
 def _column_choices(state: ListState, columns: Sequence[ListColumn]) -> list[tuple[str, str, bool]]:
     """The name and label of each column that can be chosen, and whether it is shown."""
-    shown = [column.name for column in columns]
-    offered = [
+    names = [column.name for column in columns]
+    choices = [
         (column.name, column.label) for column in list_columns.choosable_columns(state.scope)
     ]
     traits = [
         (column.name, column.label) for column in columns if column.name.startswith(TRAIT_PREFIX)
     ]
-    return [(name, label, name in shown) for name, label in offered + traits]
+    return [(name, label, name in names) for name, label in choices + traits]
 
 
 @dataclass(frozen=True)

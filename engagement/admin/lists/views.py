@@ -63,8 +63,8 @@ def _link(request: HttpRequest, view: SavedView, state: ListState) -> ViewLink:
 
 def default_view(views: Sequence[SavedView], workspace_id: int) -> SavedView | None:
     """The person's default view in the workspace, or else the product's."""
-    offered = [view for view in views if view.is_default and view.workspace_id == workspace_id]
-    return next(iter(sorted(offered, key=lambda view: view.owner_id is None)), None)
+    defaults = [view for view in views if view.is_default and view.workspace_id == workspace_id]
+    return next(iter(sorted(defaults, key=lambda view: view.owner_id is None)), None)
 
 
 def view_state(view: SavedView) -> ListState:

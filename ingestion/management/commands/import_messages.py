@@ -101,8 +101,8 @@ class Command(BaseCommand):
 
             def show_progress() -> None:
                 rate = (imported.lines - lines_before) / (time.monotonic() - started)
-                done = source.bytes_read if size is not None else 0
-                progress.show(done, f"{imported.lines:,} lines, {rate:,.0f} a second")
+                bytes_read = source.bytes_read if size is not None else 0
+                progress.show(bytes_read, f"{imported.lines:,} lines, {rate:,.0f} a second")
 
             report = _problem_writer(name, problems)
             importing.run_import(imported, source, report, timezone.now, show_progress)
