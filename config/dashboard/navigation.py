@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from config.dashboard import sections
 from engagement.admin.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_place
 from engagement.admin.scoping import request_access, sees_all_products, visible_products
 from engagement.admin.subject_urls import WORKSPACE_PARAM
@@ -18,80 +19,8 @@ from marketplace.models import Connection
 # The switcher lists as many products, and links to the list of all of them.
 MAX_PRODUCTS = 30
 
-# The section of the side bar that a page belongs to, by the start of its URL name.
-_SECTIONS = {
-    "index": "overview",
-    "engagement_account": "accounts",
-    "engagement_user": "users",
-    "engagement_segment": "segments",
-    "engagement_workspace": "events",
-    "ingestion_ingestionlog": "ingestion",
-    "ingestion_quarantinedmessage": "ingestion",
-    "ingestion_droppedmessage": "ingestion",
-    "ingestion_inboxmessage": "ingestion",
-    "ingestion_dropcount": "ingestion",
-    "notifications_subscription": "notifications",
-    "notifications_destination": "notifications",
-    "notifications_outboxmessage": "notifications",
-    "exports_scheduledexport": "exports",
-    "exports_exportrun": "exports",
-    "engagement_product": "settings",
-    "ingestion_ingestionkey": "settings",
-    "readapi_apitoken": "settings",
-    "engagement_trailentry": "settings",
-    "marketplace_connection": "settings",
-}
-_LABELS = {
-    "overview": "Overview",
-    "accounts": "Accounts",
-    "users": "Users",
-    "segments": "Segments",
-    "events": "Events and weights",
-    "ingestion": "Ingestion",
-    "notifications": "Notifications",
-    "exports": "Exports",
-    "settings": "Settings",
-}
-# The lists and pages that a section's own link opens. They are no further step of the breadcrumbs.
-_ROOTS = {
-    "engagement_account",
-    "engagement_user",
-    "engagement_segment",
-    "ingestion_ingestionlog",
-    "notifications_subscription",
-    "exports_scheduledexport",
-}
-# Lists below a section in the side bar.
-_SECTION_LISTS = {
-    "notifications": ("notifications_destination", "notifications_outboxmessage"),
-    "exports": ("exports_exportrun",),
-}
-# Lists of a section besides its own page.
-_SUBLISTS = {
-    "ingestion_quarantinedmessage",
-    "ingestion_droppedmessage",
-    "ingestion_inboxmessage",
-    "ingestion_dropcount",
-    "ingestion_ingestionkey",
-    "readapi_apitoken",
-    "engagement_trailentry",
-    "notifications_destination",
-    "notifications_outboxmessage",
-    "exports_exportrun",
-}
 # Parameters of a list that are no filters: search, page, order, all rows on one page, invalid ones.
 _NO_FILTERS = {"q", "p", "o", "all", "e", "_changelist_filters"}
-# What is done to a row on a page of its own, where its name does not say it.
-_STEPS = {
-    "delete_all": "Delete",
-    "try_again": "Try again",
-    "password_change": "Change password",
-    "account": "Your account",
-    "account_add_app": "Add an authenticator app",
-    "account_add_passkey": "Add a passkey",
-    "account_recovery_codes": "Recovery codes",
-    "reset_factors": "Reset second factors",
-}
 
 
 @dataclass(frozen=True)
@@ -130,8 +59,8 @@ class _Builder:
     def __init__(self, request: HttpRequest, url_name: str) -> None:
         self.request, self.url_name = request, url_name
         self.place: Place = find_place(request)
-        self.model, self.view = _split(url_name)
-        self.section = _SECTIONS.get(self.model, "")
+        self.model, self.view = sections.split_url_name(url_name)
+        self.section = sections.SECTIONS.get(self.model, "")
         visible = visible_products(request.user)
         listed = list(visible[: MAX_PRODUCTS + 1])
         self.has_more = len(listed) > MAX_PRODUCTS
@@ -184,21 +113,21 @@ class _Builder:
         if self.place.product_id is None:
             return self.products[0] if len(self.products) == 1 else None
         listed = {product.pk: product for product in self.products}
-        found: Product | None = listed.get(self.place.product_id)
-        return found or visible.filter(pk=self.place.product_id).first()
+        listed_product: Product | None = listed.get(self.place.product_id)
+        return listed_product or visible.filter(pk=self.place.product_id).first()
 
     def _find_workspace(self) -> Workspace | None:
         """The workspace in the address, or the product's first one."""
         if self.product is None:
             return None
-        offered = self.workspaces.get(self.product.pk, [])
-        named = [row for row in offered if row.pk == self.place.workspace_id]
-        return next(iter(named or offered), None)
+        workspaces = self.workspaces.get(self.product.pk, [])
+        named = [row for row in workspaces if row.pk == self.place.workspace_id]
+        return next(iter(named or workspaces), None)
 
     # --- The side bar -------------------------------------------------------------------------
 
     def _items(self, product: Product) -> Iterator[Item]:
-        for section, label in _LABELS.items():
+        for section, label in sections.LABELS.items():
             url = self._section_url(section, product, self.workspace)
             if not url:
                 continue
@@ -211,16 +140,16 @@ class _Builder:
     def _is_root(self, product: Product) -> bool:
         if self.model in ("engagement_workspace", "engagement_product", "ingestion_ingestionlog"):
             return self.view == "change"
-        return self.view == "index" or (self.model in _ROOTS and self.view == "changelist")
+        return self.view == "index" or (self.model in sections.ROOTS and self.view == "changelist")
 
     def _children(self, section: str, product: Product, url: str) -> Iterator[Item]:
         if section == "settings":
             yield from self._settings_items(product, url)
         elif section in ("notifications", "exports"):
-            for model in _SECTION_LISTS[section]:
+            for model in sections.SECTION_LISTS[section]:
                 page = _with(_url(f"{model}_changelist"), product__id__exact=product.pk)
                 current = "page" if self.view == "changelist" else "true"
-                yield Item(_LIST_LABELS[model], page, _mark(self.model == model, current))
+                yield Item(sections.LIST_LABELS[model], page, _mark(self.model == model, current))
 
     def _settings_items(self, product: Product, url: str) -> Iterator[Item]:
         for label, anchor, model in (
@@ -329,7 +258,7 @@ class _Builder:
             if login := shown_login(self.request):
                 yield Item(login.get_username(), _url("auth_user_change", login.pk))
         if self.view not in ("", "index", "changelist", "change", "jobs"):
-            yield Item(_STEPS.get(self.view, self.view.replace("_", " ").capitalize()), "")
+            yield Item(sections.STEPS.get(self.view, self.view.replace("_", " ").capitalize()), "")
 
     def _section_steps(self) -> Iterator[Item]:
         list_url = _url(f"{self.model}_changelist")
@@ -342,10 +271,10 @@ class _Builder:
             yield Item(self._list_label(), _with(list_url, product__id__exact=self.product.pk))
             return
         filters = self.request.GET.get("_changelist_filters")
-        if filters and self.model in _ROOTS:
+        if filters and self.model in sections.ROOTS:
             section_url = f"{list_url}?{filters}"
-        yield Item(_LABELS[self.section], section_url)
-        if self.model in _SUBLISTS:
+        yield Item(sections.LABELS[self.section], section_url)
+        if self.model in sections.SUBLISTS:
             yield Item(self._list_label(), _with(list_url, product__id__exact=self.product.pk))
         row, admin = self.place.row, self.place.row_admin
         if row is None or admin is None or isinstance(row, Product | Workspace):
@@ -354,40 +283,7 @@ class _Builder:
         yield Item(label, _url(f"{self.model}_change", row.pk))
 
     def _list_label(self) -> str:
-        return _LIST_LABELS[self.model]
-
-
-_LIST_LABELS = {
-    "engagement_account": "Accounts",
-    "engagement_user": "Users",
-    "engagement_segment": "Segments",
-    "engagement_workspace": "Workspaces",
-    "engagement_product": "Products",
-    "ingestion_ingestionlog": "Ingestion",
-    "ingestion_quarantinedmessage": "Quarantine",
-    "ingestion_droppedmessage": "Dropped messages",
-    "ingestion_inboxmessage": "Inbox",
-    "ingestion_dropcount": "Drop counts",
-    "ingestion_ingestionkey": "Ingestion keys",
-    "readapi_apitoken": "API tokens",
-    "engagement_trailentry": "Trail",
-    "marketplace_connection": "Marketplace",
-    "notifications_subscription": "Subscriptions",
-    "notifications_destination": "Destinations",
-    "notifications_outboxmessage": "Delivery log",
-    "exports_scheduledexport": "Exports",
-    "exports_exportrun": "Runs",
-}
-
-
-def _split(url_name: str) -> tuple[str, str]:
-    """The model and the view in a URL name, such as engagement_account and change."""
-    for model in (*_SECTIONS, "auth_user", "jobs"):
-        if url_name == model:
-            return model, model
-        if url_name.startswith(f"{model}_"):
-            return model, url_name.removeprefix(f"{model}_")
-    return "", url_name
+        return sections.LIST_LABELS[self.model]
 
 
 def _row_name(row: Any) -> str:
