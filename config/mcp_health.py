@@ -1,4 +1,4 @@
-"""What assistants are told about ingestion and the marketplace connection."""
+"""What assistants learn about ingestion and the marketplace connection."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Conditions of a product that notifications tell of, from the apps that know them."""
+"""Conditions of a product that notifications are about, from the apps that know them."""
 
 from datetime import datetime, timedelta
 from typing import Any

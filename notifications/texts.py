@@ -7,7 +7,7 @@ from notifications.watching.watches import tells_entered
 
 
 def describe_subscription(subscription: Subscription) -> str:
-    """What the subscription tells of, for example “Accounts enter Ice Cold”."""
+    """What the subscription notifies of, for example “Accounts enter Ice Cold”."""
     subjects = _subjects(subscription)
     threshold = f"{subscription.threshold or 0:g}"
     match subscription.trigger:

@@ -75,7 +75,7 @@ def read_page(
     now: datetime,
     narrow: Narrow | None,
 ) -> SortedPage:
-    """The page. Without *narrow* of all rows, at any size. Raises NotReady."""
+    """The page; without *narrow*, of all rows, in any number. Raises NotReady."""
     place, version = request.cursor.position if request.cursor else (request.offset, 0)
     if score_set is None:
         return SortedPage([], place)

@@ -40,8 +40,8 @@ DESCRIPTIONS = {
     "jobs.",
     "marketplace.tasks.sync_all": "Starts a sync of each active marketplace connection.",
     "marketplace.tasks.resume": "Continues syncs that are due or were interrupted.",
-    "notifications.tasks.sweep": "Looks for what subscriptions tell of, and writes it to the "
-    "outbox.",
+    "notifications.tasks.sweep": "Looks for changes that subscriptions are about, and writes them "
+    "to the outbox.",
     "notifications.tasks.deliver": "Delivers the messages in the outbox. The search for changes "
     "also starts it.",
     "notifications.tasks.maintain": "Deletes notifications that are past their retention.",

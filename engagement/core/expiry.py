@@ -1,4 +1,4 @@
-"""What people are told before a key or token expires."""
+"""The notices before a key or token expires."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple

@@ -238,7 +238,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     @property
     def is_about_something_else(self) -> bool:
-        """Whether the next sweep must only look before the subscription tells of anything."""
+        """Whether the next sweep must only look before the subscription notifies of anything."""
         ignored = {"quiet_hours", "tells_changed_rules", "filter_segment"}
         return not self.instance.watch_id or bool(set(self.changed_data) - ignored)
 

@@ -70,7 +70,7 @@ class OutboxMessage(models.Model):
                 condition=Q(state="waiting"),
                 name="outbox_waiting_subject",
             ),
-            # Whether a subject was told of in the subscription's quiet period.
+            # Whether a subject had a message in the subscription's quiet period.
             models.Index(
                 fields=["subscription", "subject_id", "created_at"], name="outbox_last_told"
             ),

@@ -58,11 +58,11 @@ class WatchedMember(models.Model):
 
 
 class Subscription(models.Model):
-    """What a destination is told: a trigger with its parameters.
+    """What a destination is notified of: a trigger with its parameters.
 
     ``scope`` is that of the subjects; empty for triggers about the product. Only subjects in
-    ``filter_segment`` are told of. ``quiet_hours`` is the period in which one subject is told of at
-    most once; 0 for no limit. ``started_at`` is None until the first sweep, which only looks.
+    ``filter_segment`` count. ``quiet_hours`` is the period in which one subject has at most one
+    message; 0 for no limit. ``started_at`` is None until the first sweep, which only looks.
     """
 
     class Direction(models.TextChoices):

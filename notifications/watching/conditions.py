@@ -12,7 +12,7 @@ from notifications.watching.payloads import Condition
 
 
 class ConditionUnknown(Exception):
-    """Nobody can tell now whether the condition holds. What was told stays true."""
+    """Nobody can tell now whether the condition holds. What was sent stays true."""
 
 
 # Returns the condition, or None if it does not hold; or those of several that hold. The number is

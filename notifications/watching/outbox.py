@@ -65,13 +65,13 @@ def draft_test(destination: Destination, now: datetime) -> OutboxMessage:
     return _message(destination, None, draft, now)
 
 
-# --- Whom to tell of ------------------------------------------------------------------------
+# --- Whom a message is about ------------------------------------------------------------------
 
 
 def _recipients(
     subscription: Subscription, watched: WatchedSet, ids: Sequence[int], now: datetime
 ) -> list[int]:
-    """The subjects that exist, are in the filter's segment, and were not told of just before."""
+    """The subjects that exist, are in the filter's segment, and had no message just before."""
     recipients: list[int] = []
     for start in range(0, len(ids), IDS_PER_QUERY):
         chunk = list(ids[start : start + IDS_PER_QUERY])
@@ -111,7 +111,7 @@ _TOLD: LiteralString = """
 
 
 def _told_since(subscription: Subscription, ids: list[int], now: datetime) -> set[int]:
-    """Those of the subjects that the subscription told of within its quiet period."""
+    """Those of the subjects that the subscription sent a message about within its quiet period."""
     if not subscription.quiet_hours:
         return set()
     parameters = {

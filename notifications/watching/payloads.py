@@ -95,7 +95,7 @@ class Facts:
         )
 
     def about_many(self, count: int, first: Sequence[Subject]) -> Draft:
-        """One message about more subjects than are told of one by one."""
+        """One message about more subjects than get a message each."""
         title = f"{count:,} {self.watched.kind.plural}: {self._plural_change()}"
         data = self._common(title) | {
             "count": count,

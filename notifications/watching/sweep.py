@@ -1,4 +1,4 @@
-"""Sweeps: what changed in the watched sets since the last one, told exactly once.
+"""Sweeps: what changed in the watched sets since the last one, sent exactly once.
 
 A sweep compares a watched set with its stored members. It writes the present members and the
 messages in one transaction, so a crash leaves both as they were, and the next sweep finds the same
@@ -122,7 +122,7 @@ def _sweep_watch(pk: int, now: datetime) -> int:
 
 
 def _live_subscriptions(watch: Watch) -> list[Subscription]:
-    """Those that are enabled and whose destination is verified. A paused one is told later."""
+    """Those that are enabled and whose destination is verified. A paused one is notified later."""
     rows = Subscription.objects.filter(watch=watch, is_enabled=True)
     rows = rows.exclude(destination__state=Destination.State.UNVERIFIED)
     related = ("destination", "product", "workspace", "segment", "filter_segment")

@@ -109,7 +109,7 @@ def _text(rule: Rule) -> str:
 
 
 def tells_entered(subscription: Subscription) -> bool:
-    """Whether the subscription tells of subjects that enter the watched set, or that leave it."""
+    """Whether the subscription is about subjects that enter the watched set, or that leave it."""
     match subscription.trigger:
         case Trigger.SEGMENT_LEFT | Trigger.INSIGHT_ENDED:
             return False
