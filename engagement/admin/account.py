@@ -9,13 +9,14 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User as AdminUser
 from django.contrib.auth.views import PasswordChangeView
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.safestring import mark_safe
 from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_POST
 
 from engagement.admin import sign_in
 from engagement.core.page_secrets import mark_secret
@@ -193,10 +194,9 @@ def _added(request: HttpRequest, frame: Context, kind: SecondFactor.Kind) -> Htt
 
 
 @needs_fresh_sign_in
+@require_POST
 def recovery_codes_view(request: HttpRequest, frame: Context) -> HttpResponse:
     """Make new recovery codes, and show them once."""
-    if request.method != "POST":
-        return HttpResponseNotAllowed(["POST"])
     if not second_factors.has_factor(_login(request)):
         messages.error(request, "Add an authenticator app or a passkey first.")
         return redirect("admin:account")
@@ -213,9 +213,8 @@ def _show_new_codes(request: HttpRequest, frame: Context) -> HttpResponse:
 
 
 @needs_fresh_sign_in
+@require_POST
 def remove_factor_view(request: HttpRequest, frame: Context, factor_id: int) -> HttpResponse:
-    if request.method != "POST":
-        return HttpResponseNotAllowed(["POST"])
     login = _login(request)
     if second_factors.is_required(login) and len(second_factors.factors(login)) == 1:
         messages.error(
@@ -234,10 +233,9 @@ def remove_factor_view(request: HttpRequest, frame: Context, factor_id: int) -> 
 
 
 @needs_fresh_sign_in
+@require_POST
 def end_session_view(request: HttpRequest, frame: Context) -> HttpResponse:
     """End one of the person's sessions, or all but this one."""
-    if request.method != "POST":
-        return HttpResponseNotAllowed(["POST"])
     login = _login(request)
     named = request.POST.get("session", "")
     if named:
