@@ -26,6 +26,7 @@ NAMED: dict[str, str] = {
     "ingestion/retention.py::delete_expired": "deletes message ids of all products",
     "engagement/segments/counts.py::_count_rows": "numbers of several products on the home page",
     "engagement/database/partitions.py::_delete_old_defaults": "deletes events of all products",
+    "engagement/database/partitions.py::_execute": "makes and drops the partitions of months",
     "engagement/removal/deletion.py::_delete_product": "Django looks for what is left of one",
     "engagement/admin/trailing.py::get_object": "a page is asked for by an id alone",
     "engagement/admin/subject_details.py::_trait_row": "Django reads a deferred field by an id",
