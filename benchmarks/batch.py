@@ -55,16 +55,16 @@ def start(service: Service, folder: Path, size: int) -> list[Target]:
     bodies = make_batches(size)
     url = service.start_web("ours").url
     return [
-        _batch_target("batches", url, key, folder / "plain", bodies, ""),
-        _batch_target("batches, gzipped", url, key, folder / "gzip", bodies, "gzip"),
+        batch_target("batches", url, key, folder / "plain", bodies, ""),
+        batch_target("batches, gzipped", url, key, folder / "gzip", bodies, "gzip"),
         Target("tracks one by one", f"{url}/v2/track", key),
     ]
 
 
-def _batch_target(
+def batch_target(
     name: str, url: str, key: str, folder: Path, bodies: Sequence[bytes], encoding: str
 ) -> Target:
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     for place, body in enumerate(bodies, 1):
         (folder / str(place)).write_bytes(gzip.compress(body) if encoding else body)
     arguments = (str(folder), str(len(bodies)), encoding)

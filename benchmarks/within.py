@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import cycle
 from pathlib import Path
 from typing import Any, LiteralString
 
@@ -30,6 +31,7 @@ from engagement.messages import Message, Track  # noqa: E402
 from engagement.models import (  # noqa: E402
     EventName,
     EventWeight,
+    Product,
     ScoreSet,
     StoredOrder,
     Workspace,
@@ -55,20 +57,26 @@ _COPY: LiteralString = """
 """
 
 
-def fill(messages: str, key: str) -> dict[str, Any]:
-    """Put messages that came with the key into the inbox, in one transaction."""
+def fill(messages: str, *keys: str) -> dict[str, Any]:
+    """Put messages that came with the keys in turn into the inbox, in one transaction."""
     tracks = 0
+    senders = cycle((credentials.digest(k), credentials.hint(k, IngestionKey.PREFIX)) for k in keys)
 
     def rows() -> Iterator[sql.Row]:
         nonlocal tracks
         now: datetime = timezone.now()
-        digest, hint = credentials.digest(key), credentials.hint(key, IngestionKey.PREFIX)
         for message in generate(int(messages), now, seed=int(messages)):
             tracks += isinstance(message, Track)
-            yield now, digest, hint, encode(message)
+            yield now, *next(senders), encode(message)
 
     sql.copy(_COPY, ("timestamptz", "bytea", "text", "bytea"), rows())
     return {"messages": int(messages), "tracks": tracks}
+
+
+def create_products(count: str) -> dict[str, Any]:
+    """Create products with a workspace and a key each; the keys."""
+    products = [Product.create_with_workspace(f"Product {place}") for place in range(int(count))]
+    return {"keys": [IngestionKey.create(product, "Benchmark").secret for product in products]}
 
 
 def compute_orders() -> dict[str, Any]:
@@ -252,6 +260,7 @@ def sweep() -> dict[str, Any]:
 
 
 COMMANDS = {
+    "create_products": create_products,
     "score_all": score_all,
     "subscribe": subscribe,
     "enable": enable,

@@ -18,7 +18,7 @@ import psycopg
 from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 from harness.database import number
 from harness.ports import POSTGRESQL, free_prefix
-from harness.processes import Failed
+from harness.processes import PROJECT, Failed
 from harness.service import Service, temporary_folder
 
 # The folder with the programs of a PostgreSQL that has Citus.
@@ -102,6 +102,11 @@ class Node(EmbeddedPostgres):
             return psutil.Process(self.process.pid).children()
         return []
 
+    def processor_seconds(self) -> float:
+        """What its processes have taken, with those that have ended."""
+        assert self.process is not None
+        return processor_seconds(psutil.Process(self.process.pid))
+
     def connect(self, database: str = DATABASE) -> psycopg.Connection[Any]:
         """A connection of the superuser."""
         return psycopg.connect(
@@ -116,6 +121,16 @@ class Node(EmbeddedPostgres):
                 connection.execute(f"CREATE DATABASE {name} OWNER {ROLE} TEMPLATE {DATABASE}")
         with self.connect(name) as connection:
             connection.execute("CREATE EXTENSION citus")
+
+
+def processor_seconds(process: psutil.Process) -> float:
+    """What the process, its children, and those of its children that have ended have taken."""
+    seconds = 0.0
+    for member in [process, *process.children(recursive=True)]:
+        with suppress(psutil.Error):
+            times = member.cpu_times()
+            seconds += times.user + times.system + times.children_user + times.children_system
+    return seconds
 
 
 class Cluster:
@@ -212,28 +227,30 @@ _MOVE: LiteralString = "SELECT citus_move_shard_placement(%s, %s, %s, %s, %s)"
 
 
 @contextmanager
-def unconnected(folder: Path) -> Iterator[Cluster]:
+def unconnected(
+    folder: Path, options: dict[str, str] | None = None, nodes: int = NODES
+) -> Iterator[Cluster]:
     """Servers that know nothing of each other yet. Raises Failed without the programs."""
     programs = bin_folder()
     if programs is None:
         raise Failed(f"{BIN_VARIABLE} names no folder with a PostgreSQL that has Citus.")
-    with running(programs, folder / "postgres") as cluster:
+    with running(programs, folder / "postgres", options, nodes) as cluster:
         yield cluster
 
 
 @contextmanager
-def connected(folder: Path) -> Iterator[Cluster]:
+def connected(folder: Path, options: dict[str, str] | None = None) -> Iterator[Cluster]:
     """A cluster with an empty database, which ``migrate`` distributes."""
-    with unconnected(folder) as cluster:
+    with unconnected(folder, options) as cluster:
         cluster.connect_nodes()
         yield cluster
 
 
 @contextmanager
-def service() -> Iterator[Service]:
-    """A migrated service on a cluster, in a temporary folder."""
+def service(project: Path = PROJECT) -> Iterator[Service]:
+    """A migrated service on a cluster, in a temporary folder, with the code in *project*."""
     with temporary_folder() as folder, connected(folder) as cluster, ExitStack() as stack:
-        service = Service(folder, cluster.coordinator, stack)
+        service = Service(folder, cluster.coordinator, stack, project)
         service.run("manage.py", "migrate", "--verbosity", "0")
         yield service
 

@@ -141,8 +141,7 @@ class Service:
         """Let roles share no files from now on, as if each had a machine. They need an address of
         the database, and get the secrets that ``up`` keeps in a file."""
         self._shares_files = False
-        self.environment["EDS_SECRET_KEY"] = "only-for-this-run" * 3
-        self.environment["EDS_ENCRYPTION_KEYS"] = Fernet.generate_key().decode()
+        self.environment |= secrets_of_a_run()
 
     # --- Looking ------------------------------------------------------------------------------
 
@@ -229,6 +228,14 @@ def own_environment(folder: Path, **settings: str) -> dict[str, str]:
 
 def database_url(host: str, port: int = 5432) -> str:
     return f"postgresql://{ROLE}@{host}:{port}/{DATABASE}"
+
+
+def secrets_of_a_run() -> dict[str, str]:
+    """What a service needs whose database is not the embedded one."""
+    return {
+        "EDS_SECRET_KEY": "only-for-this-run" * 3,
+        "EDS_ENCRYPTION_KEYS": Fernet.generate_key().decode(),
+    }
 
 
 def celery(*arguments: str, app: str = "config") -> list[str]:

@@ -7,11 +7,11 @@ few refused requests.
 import random
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from engagement.core import credentials
 from engagement.database import sql
-from engagement.database.arrivals import NEXT_ARRIVAL, take_arrivals
+from engagement.database.arrivals import take_arrivals
 from engagement.messages import Track
 from engagement.models import User
 from ingestion import timestamps
@@ -40,22 +40,22 @@ _COUNT_EVENTS: LiteralString = """
     WHERE product_id = %(product)s AND received_at >= %(since)s AND received_at <= %(now)s
     GROUP BY 1, 2
 """
-_RECENT_EVENTS: LiteralString = f"""
-    SELECT {NEXT_ARRIVAL}, u.external_id, n.name, e.received_at
+_RECENT_EVENTS: LiteralString = """
+    SELECT u.external_id, n.name, e.received_at
     FROM engagement_event e
     JOIN engagement_user u ON u.id = e.user_id AND u.product_id = e.product_id
-    JOIN engagement_eventname n ON n.id = e.event_name_id
+    JOIN engagement_eventname n ON n.id = e.event_name_id AND n.product_id = e.product_id
     WHERE e.product_id = %(product)s AND e.received_at >= %(since)s AND e.received_at <= %(now)s
     ORDER BY e.received_at, e.arrival
     LIMIT 10000
 """
-_NEWEST_EVENTS: LiteralString = f"""
-    SELECT {NEXT_ARRIVAL}, e.* FROM (
+_NEWEST_EVENTS: LiteralString = """
+    SELECT e.* FROM (
         SELECT u.external_id AS user_id, COALESCE(a.external_id, '') AS account_id, n.name,
                e.received_at
         FROM engagement_event e
         JOIN engagement_user u ON u.id = e.user_id AND u.product_id = e.product_id
-        JOIN engagement_eventname n ON n.id = e.event_name_id
+        JOIN engagement_eventname n ON n.id = e.event_name_id AND n.product_id = e.product_id
         LEFT JOIN engagement_account a ON a.id = e.account_id AND a.product_id = e.product_id
         WHERE e.product_id = %(product)s AND e.received_at <= %(now)s
           AND e.received_at > %(now)s - interval '4 days'
@@ -63,14 +63,14 @@ _NEWEST_EVENTS: LiteralString = f"""
     ORDER BY e.received_at
 """
 _NEWEST: LiteralString = """
-    SELECT {next}, s.* FROM (
+    SELECT s.* FROM (
         SELECT external_id, ARRAY(SELECT jsonb_object_keys(traits)), last_seen_at FROM {table}
         WHERE product_id = %(product)s AND is_identified AND last_seen_at <= %(now)s
         ORDER BY last_seen_at DESC LIMIT {limit}) AS s
     ORDER BY last_seen_at
 """
-_NEWEST_USERS = _NEWEST.format(next=NEXT_ARRIVAL, table="engagement_user", limit="8")
-_NEWEST_ACCOUNTS = _NEWEST.format(next=NEXT_ARRIVAL, table="engagement_account", limit="3")
+_NEWEST_USERS = _NEWEST.format(table="engagement_user", limit="8")
+_NEWEST_ACCOUNTS = _NEWEST.format(table="engagement_account", limit="3")
 # Places in the list of newest events.
 WRONG_UNIT, FROM_THE_FUTURE = 22, 26
 
@@ -89,11 +89,18 @@ def fill_last_24h(product_id: int, now: datetime, seed: int) -> None:
     _add_quarantined(product_id, now)
 
 
+def _arrived(statement: LiteralString, parameters: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """The rows that the statement returns, each after the next place in the order of arrival."""
+    rows = sql.fetch(statement, parameters)
+    for arrival, row in zip(take_arrivals(len(rows)), rows, strict=True):
+        yield arrival, *row
+
+
 def _make_recent(product_id: int, now: datetime) -> Iterator[RecentRow]:
     """The newest messages, one of them with seconds in place of milliseconds, and one from the
     future."""
     parameters = {"product": product_id, "now": now}
-    for number, row in enumerate(sql.fetch(_NEWEST_EVENTS, parameters)):
+    for number, row in enumerate(_arrived(_NEWEST_EVENTS, parameters)):
         arrival, user, account, event, at = row
         timestamp = at
         if number == WRONG_UNIT:
@@ -101,9 +108,9 @@ def _make_recent(product_id: int, now: datetime) -> Iterator[RecentRow]:
         elif number == FROM_THE_FUTURE:
             timestamp = timestamps.clamp_to_receipt(at + timedelta(days=365), at)
         yield _row(product_id, "track", arrival, at, timestamp, user, account, event)
-    for arrival, user, traits, at in sql.fetch(_NEWEST_USERS, parameters):
+    for arrival, user, traits, at in _arrived(_NEWEST_USERS, parameters):
         yield _row(product_id, "identify", arrival, at, at, user, "", "", name_traits(traits))
-    for arrival, account, traits, at in sql.fetch(_NEWEST_ACCOUNTS, parameters):
+    for arrival, account, traits, at in _arrived(_NEWEST_ACCOUNTS, parameters):
         yield _row(product_id, "group", arrival, at, at, "", account, "", name_traits(traits))
 
 
@@ -172,7 +179,7 @@ def _add_quarantined(product_id: int, now: datetime) -> None:
 def _make_drops(
     product_id: int, parameters: dict[str, object], generator: random.Random
 ) -> Iterator[Drop]:
-    for arrival, user, event, at in sql.fetch(_RECENT_EVENTS, parameters):
+    for arrival, user, event, at in _arrived(_RECENT_EVENTS, parameters):
         number = generator.random()
         if number < DUPLICATE_SHARE:
             duplicate = Track(user, event, at, message_id=f"{user}-{arrival}")

@@ -17,7 +17,7 @@ from harness.command import run_command
 from harness.posting import CLIENTS, add_pause_argument, posting
 from harness.processes import until
 from harness.report import Report, Result, progress
-from harness.service import database_url, temporary_folder
+from harness.service import database_url, secrets_of_a_run, temporary_folder
 from harness.whole import Whole
 
 # Seconds between two kills: drawn from this range.
@@ -37,7 +37,8 @@ def prove(broker: Broker, options: argparse.Namespace) -> Report:
         settings = {"CELERY_BROKER_URL": url} if url else {}
         servers = stack.enter_context(cluster.connected(folder)) if options.citus else None
         if servers:
-            settings["DATABASE_URL"] = database_url(servers.coordinator.address)
+            address = servers.coordinator.address
+            settings |= {"DATABASE_URL": database_url(address), **secrets_of_a_run()}
         with whole.running(**settings) as service:
             service.cluster = servers
             seconds = options.minutes * 60

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness import accounting
+from harness import accounting, cluster
 from harness.command import run_command
 from harness.http import Reader
 from harness.posting import Posted, posting
@@ -154,7 +154,9 @@ def measure(options: argparse.Namespace) -> Report:
     with ExitStack() as stack:
         older = stack.enter_context(exported(before))
         newer = stack.enter_context(exported(options.after)) if options.after else PROJECT
-        service = stack.enter_context(temporary_service(project=older))
+        service = stack.enter_context(
+            cluster.service(older) if options.citus else temporary_service(project=older)
+        )
         product = service.create_product()
         old, new = Release("old", service, older), Release("new", service, newer)
         progress(f"Starting {before}.")
@@ -191,6 +193,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", dest="after", metavar="COMMIT", help="the new one; by default the working tree"
     )
+    parser.add_argument("--citus", action="store_true", help="on a cluster of three servers")
     parser.add_argument("--seconds", type=float, default=40.0, help="how long to post and read")
     parser.add_argument("--seed", type=int, default=1, help="draws the messages")
 

@@ -42,7 +42,9 @@ needs_citus = pytest.mark.skipif(
 one_server = pytest.mark.skipif(
     CITUS is not None, reason="On a cluster: what it looks at is on the nodes."
 )
-own_server = pytest.mark.skip(reason="On a cluster: this test starts one server of its own.")
+# A service that starts a PostgreSQL of its own has one server.
+OWN_SERVER = "On a cluster: this test starts one server of its own."
+SERVERS = ("up", "initdb", "postgres")
 # The tests' own: nothing of the service that may be set up in this shell leaks into them.
 for name in [name for name in os.environ if name.startswith("EDS_")]:
     del os.environ[name]
@@ -60,6 +62,7 @@ TEST_DATABASE = f"test_{DATABASE}"
 
 postgres: "subprocess.Popen[bytes] | None" = None
 cluster: Cluster | None = None
+_runs_a_test = False
 
 # Looking for garbage took a tenth of the time of collecting the tests, and 6% of running them.
 gc.disable()
@@ -75,12 +78,22 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         threading.Thread(target=migrated_cluster, daemon=True).start()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts a service has one server beside it. Browsers look at the tests' own database."""
-    if CITUS:
-        for item in items:
-            if item.get_closest_marker("slow") and not item.nodeid.startswith("tests/browser/"):
-                item.add_marker(own_server)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    global _runs_a_test
+    _runs_a_test = True
+    try:
+        return (yield)
+    finally:
+        _runs_a_test = False
+
+
+def _skip_own_servers(event: str, arguments: tuple[Any, ...]) -> None:
+    """On a cluster, skip a test once it starts a server or a whole service of its own."""
+    if event == "subprocess.Popen" and _runs_a_test:
+        names = [str(word).rsplit("/", 1)[-1] for word in arguments[1][:3]]
+        if any(name in SERVERS or name.startswith("proofs.") for name in names):
+            pytest.skip(OWN_SERVER)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -93,6 +106,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
     if CITUS:
         start_cluster(CITUS)
+        sys.addaudithook(_skip_own_servers)
         # Django is set up by now.
         from django.db.backends.signals import connection_created
 

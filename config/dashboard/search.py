@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -78,15 +80,24 @@ def _find(products: Iterable[Product], scope: Scope, title: str, term: str, limi
         if len(matches) > limit:
             break
     rows = matches[:limit]
-    model: Any = get_kind(scope).model
-    subjects = model.objects.filter(is_identified=True).defer("trait_stamps")
-    subjects = subjects.in_bulk([match.subject_id for match in rows])
+    subjects = _subjects(scope, rows)
     hits = [
         _hit(subjects[match.subject_id], scope, names[match.product_id])
         for match in rows
         if match.subject_id in subjects
     ]
     return Hits(title, hits, len(matches) > limit)
+
+
+def _subjects(scope: Scope, matches: Sequence[lookup.Match]) -> dict[int, Any]:
+    """The matches by their ids, product by product: the rows of one are on one node."""
+    model: Any = get_kind(scope).model
+    subjects = model.objects.filter(is_identified=True).defer("trait_stamps")
+    by_id: dict[int, Any] = {}
+    for product_id, matches_of_product in groupby(matches, attrgetter("product_id")):
+        ids = [match.subject_id for match in matches_of_product]
+        by_id |= subjects.filter(product=product_id).in_bulk(ids)
+    return by_id
 
 
 def _hit(subject: Account | User, scope: Scope, product: str) -> Hit:

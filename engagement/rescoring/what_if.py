@@ -70,7 +70,8 @@ class RankingPreview(NamedTuple):
 def scoring_definition(score_set: ScoreSet) -> ScoringDefinition:
     """The definition of the set."""
     weights = score_set.weights.values_list("event_name_id", "weight")
-    names = EventName.objects.in_bulk([name_id for name_id, _ in weights])
+    names_of_product = EventName.objects.filter(product=score_set.product_id)
+    names = names_of_product.in_bulk([name_id for name_id, _ in weights])
     return ScoringDefinition(
         score_set.lookback_days,
         score_set.default_weight,

@@ -98,7 +98,7 @@ def test_every_page_of_a_product_links_to_its_siblings(
 def test_breadcrumbs_and_headings_say_names(member: Client, acme_rows: Rows) -> None:
     account, workspace = acme_rows.account, acme_rows.workspace
     account.traits["name"] = "Ember Care"
-    account.save()
+    account.save(update_fields=["traits"])
     change = reverse("admin:engagement_account_change", args=[account.pk])
     html = page(member, f"{change}?workspace={workspace.pk}")
     assert crumbs(html) == ["Home", "Acme", "Accounts", "Ember Care"]
