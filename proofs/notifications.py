@@ -1,15 +1,16 @@
-"""Every change told, with one id and none invented: accounts enter and leave a segment while
-processes are killed at random, and a receiver that fails now and then accounts for each.
+"""Every change told, with one id, in order, and none invented: accounts enter and leave a segment
+while processes are killed at random, and a receiver that fails now and then accounts for each.
 """
 
 import argparse
 import json
 import random
+import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,20 +40,56 @@ PATIENCE = 600.0
 _WAITING: LiteralString = """
     SELECT count(*) FROM notifications_outboxmessage WHERE state = 'waiting'
 """
+_ENTERED: LiteralString = """
+    SELECT title FROM notifications_outboxmessage WHERE title LIKE '% entered Paying.'
+"""
 _STARTED: LiteralString = """
     SELECT count(*) FROM notifications_subscription WHERE started_at IS NOT NULL
 """
 
 
+class NodeLibrary:
+    """Verifies with npm's standardwebhooks, which ``tests/clients/install`` installs."""
+
+    def __init__(self, secret: str) -> None:
+        folder = PROJECT / "tests" / "clients"
+        node = shutil.which("node")
+        self.is_there = bool(node) and (folder / "node_modules" / "standardwebhooks").exists()
+        self._lock = threading.Lock()
+        if node and self.is_there:
+            self._process = subprocess.Popen(
+                [node, folder / "programs" / "webhooks.mjs", secret],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+
+    def verify(self, body: bytes, headers: dict[str, str]) -> Any:
+        """The content, or None if the signature is not valid."""
+        assert self._process.stdin and self._process.stdout
+        with self._lock:
+            print(json.dumps({"headers": headers, "body": body.decode()}), file=self._process.stdin)
+            self._process.stdin.flush()
+            return json.loads(self._process.stdout.readline())
+
+    def end(self) -> None:
+        if self.is_there:
+            self._process.communicate()
+
+
 class Receiver:
-    """What a receiver got: the ids with which it was told of each change."""
+    """What a receiver got: the ids with which it was told of each change, in their order."""
 
     def __init__(self, seed: int) -> None:
         self.webhook: Webhook | None = None
-        self.ids: dict[str, set[str]] = defaultdict(set)
+        self.node: NodeLibrary | None = None
+        self.ids: dict[str, set[str]] = {}
         self.counts: Counter[str] = Counter()
         self._chance = random.Random(seed)
         self._lock = threading.Lock()
+
+    def expect(self, secret: str) -> None:
+        self.node, self.webhook = NodeLibrary(secret), Webhook(secret)
 
     def receive(self, headers: dict[str, str], body: bytes) -> int:
         """The status to answer with."""
@@ -67,12 +104,27 @@ class Receiver:
             self.counts["invalid signatures"] += 1
             return 400
         with self._lock:
-            ids = self.ids[content["data"]["text"]]
+            ids = self.ids.setdefault(content["data"]["text"], set())
             self.counts["repeats"] += headers["webhook-id"] in ids
             ids.add(headers["webhook-id"])
+            self._verify_again(headers, body, content)
         if chance < REFUSED + LATE:
             time.sleep(LATE_SECONDS)
         return 204
+
+    def _verify_again(self, headers: dict[str, str], body: bytes, content: Any) -> None:
+        if self.node and self.node.is_there:
+            agrees = self.node.verify(body, headers) == content
+            self.counts["verified by npm's library" if agrees else "refused by it"] += 1
+
+    def out_of_order(self) -> int:
+        """How many accounts left the segment before they had entered it, as far as it was told."""
+        places = {text: place for place, text in enumerate(self.ids)}
+        return sum(
+            places.get(text.replace(" left ", " entered "), len(places)) > place
+            for text, place in places.items()
+            if " left " in text
+        )
 
 
 @contextmanager
@@ -111,12 +163,14 @@ def measure(options: argparse.Namespace) -> Report:
         seconds = options.minutes * 60
         progress(f"Accounts enter and leave for {seconds:.0f} s.")
         changes = Changes(service)
-        with working(changes.make):
+        with working(changes.make, changes.unmake):
             kills = kill_at_random(service, seconds, 1, random.Random(options.seed))
         for role, count in sorted(kills.items()):
             yield Result(f"{role} killed", count)
         with service.explained():
             yield from account_for(service, receiver, changes)
+    assert receiver.node
+    receiver.node.end()
 
 
 def subscribe(service: Whole, receiver: Receiver, url: str) -> None:
@@ -132,7 +186,7 @@ def subscribe(service: Whole, receiver: Receiver, url: str) -> None:
     )
     if process.returncode:
         raise Failed(f"Subscribing failed:\n{process.stderr[-2000:]}")
-    receiver.webhook = Webhook(json.loads(process.stdout)["secret"])
+    receiver.expect(json.loads(process.stdout)["secret"])
     until(lambda: count(service, _STARTED) == 2, "the subscriptions to start", PATIENCE)
 
 
@@ -144,52 +198,79 @@ def count(service: Whole, statement: LiteralString) -> int:
 
 
 class Changes:
-    """Posts accounts that enter the segment, each once, and half of them leave it once told."""
+    """Posts accounts that enter the segment, each once. Every second one leaves it, as soon as what
+    tells of its entering is in the outbox, whether or not it is delivered.
+    """
 
     def __init__(self, service: Whole) -> None:
-        self._client = Client(service.address, headers=basic(service.key))
+        self._service = service
         self.accounts = 0
+        self.left: set[int] = set()
 
     def make(self, ended: threading.Event) -> None:
+        client = self._client()
         while not ended.wait(PAUSE):
-            if self.post(self.accounts, "pro"):
+            if post(client, self.accounts, "pro"):
                 self.accounts += 1
+
+    def unmake(self, ended: threading.Event) -> None:
+        client = self._client()
+        while not ended.wait(PAUSE):
+            for account in self._leaving():
+                if post(client, account, "free"):
+                    self.left.add(account)
 
     def finish(self) -> None:
         """Have the last account accepted, too: it may have been without a response."""
-        until(lambda: self.post(self.accounts, "pro"), "a 202")
+        until(lambda: post(self._client(), self.accounts, "pro"), "a 202")
         self.accounts += 1
 
-    def leave(self) -> list[int]:
-        """Have every second account leave the segment."""
-        leaving = list(range(0, self.accounts, 2))
-        for account in leaving:
-            until(lambda number=account: self.post(number, "free"), "a 202")  # type: ignore[misc]
-        return leaving
+    def finish_leaving(self) -> None:
+        client = self._client()
+        for account in self._leaving():
+            until(lambda number=account: post(client, number, "free"), "a 202")  # type: ignore[misc]
+            self.left.add(account)
 
-    def post(self, account: int, plan: str) -> bool:
-        """Whether the message was accepted. One that was not is posted again."""
-        body = json.dumps({"groupId": f"account {account}", "traits": {"plan": plan}})
-        response = self._client.request("POST", "/v2/group", body)
-        return response is not None and response.status == 202
+    def _leaving(self) -> list[int]:
+        """The accounts of the outbox that have not left yet, and will; none without a database."""
+        leaving = set(range(0, self.accounts, 2)) - self.left
+        with suppress(psycopg.Error), self._service.connect() as database:
+            entered = {int(title.split()[1]) for (title,) in database.execute(_ENTERED)}
+            return sorted(leaving & entered)
+        return []
+
+    def _client(self) -> Client:
+        return Client(self._service.address, headers=basic(self._service.key))
+
+
+def post(client: Client, account: int, plan: str) -> bool:
+    """Whether the message was accepted. One that was not is posted again."""
+    body = json.dumps({"groupId": f"account {account}", "traits": {"plan": plan}})
+    response = client.request("POST", "/v2/group", body)
+    return response is not None and response.status == 202
 
 
 def account_for(service: Whole, receiver: Receiver, changes: Changes) -> Report:
     """Compare what happened with what the receiver was told."""
+    yield Result("accounts that left while processes were killed", len(changes.left))
     changes.finish()
     expected = {f"account {number} entered Paying." for number in range(changes.accounts)}
     wait_until_told(service, receiver, expected)
-    expected |= {f"account {number} left Paying." for number in changes.leave()}
+    changes.finish_leaving()
+    expected |= {f"account {number} left Paying." for number in range(0, changes.accounts, 2)}
     wait_until_told(service, receiver, expected)
-    ids = receiver.ids
+    ids, counts = receiver.ids, receiver.counts
     yield Result("changes", len(expected))
     yield Result("changes that nobody was told of", len(expected - ids.keys()), must_be=0)
     yield Result("changes that did not happen", len(ids.keys() - expected), must_be=0)
     doubled = sum(len(own) > 1 for own in ids.values())
     yield Result("changes told with two ids", doubled, must_be=0)
-    yield Result("invalid signatures", receiver.counts["invalid signatures"], must_be=0)
-    yield Result("requests", receiver.counts["requests"])
-    yield Result("repeats with the same id", receiver.counts["repeats"])
+    yield Result("accounts told of in the wrong order", receiver.out_of_order(), must_be=0)
+    yield Result("invalid signatures", counts["invalid signatures"], must_be=0)
+    yield Result("verified by npm's library", counts["verified by npm's library"])
+    yield Result("refused by npm's library", counts["refused by it"], must_be=0)
+    yield Result("requests", counts["requests"])
+    yield Result("repeats with the same id", counts["repeats"])
 
 
 def wait_until_told(service: Whole, receiver: Receiver, expected: set[str]) -> None:

@@ -58,33 +58,69 @@ def request_content(destination: Destination, messages: Sequence[OutboxMessage])
     return messages[0].payload
 
 
+# --- Chats ----------------------------------------------------------------------------------
+
+# Senders choose names, and some are long. A chat shows their beginning; a webhook has all.
+NAME_LENGTH = 80
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= NAME_LENGTH else f"{name[: NAME_LENGTH - 1]}…"
+
+
+def _split_title(message: OutboxMessage) -> tuple[str, str]:
+    """The name that the title begins with, shortened, and the rest of the title."""
+    if message.name and message.title.startswith(message.name):
+        return _short(message.name), message.title.removeprefix(message.name)
+    return "", message.title
+
+
+def _fitting(links: Sequence[str], length: int) -> str:
+    """As many of the links as fit, and whole ones only."""
+    fitting = ""
+    for link in links:
+        longer = f"{fitting}, {link}" if fitting else link
+        if len(longer) > length:
+            break
+        fitting = longer
+    return f"{fitting} …"
+
+
 # --- Slack ----------------------------------------------------------------------------------
 
 # Slack rejects longer texts.
 SLACK_LENGTH = 3000
+SLACK_NAMES_LENGTH = 2000
 
 
 def _slack(messages: Sequence[OutboxMessage]) -> dict[str, Any]:
-    lines = [_slack_line(message) for message in messages]
-    section = {"type": "mrkdwn", "text": "\n".join(lines)[:SLACK_LENGTH]}
+    sections = [""]
+    for line in map(_slack_line, messages):
+        if len(sections[-1]) + len(line) < SLACK_LENGTH:
+            sections[-1] += f"\n{line}" if sections[-1] else line
+        else:
+            sections.append(line)
     return {
         # Notifications and screen readers show this text.
-        "text": _slack_escape(messages[0].title)[:SLACK_LENGTH],
-        "blocks": [{"type": "section", "text": section}],
+        "text": _slack_escape("".join(_split_title(messages[0]))),
+        "blocks": [
+            {"type": "section", "text": {"type": "mrkdwn", "text": section}} for section in sections
+        ],
     }
 
 
 def _slack_line(message: OutboxMessage) -> str:
-    title, name, link = _slack_escape(message.title), _slack_escape(message.name), link_of(message)
-    if link and name and title.startswith(name):
-        title = f"<{link}|{_slack_label(name)}>{title.removeprefix(name)}"
-    elif link:
-        title = f"{title} <{link}|Open>"
+    name, rest = map(_slack_escape, _split_title(message))
+    link = link_of(message)
+    if link and name:
+        title = f"<{link}|{_slack_label(name)}>{rest}"
+    else:
+        title = f"{name}{rest} <{link}|Open>" if link else f"{name}{rest}"
     named = [
-        f"<{subject['link']}|{_slack_label(_slack_escape(subject['name']))}>"
+        f"<{subject['link']}|{_slack_label(_slack_escape(_short(subject['name'])))}>"
         for subject in first_of(message)
     ]
-    return f"{title}\n{', '.join(named)} …" if named else title
+    return f"{title}\n{_fitting(named, SLACK_NAMES_LENGTH)}" if named else title
 
 
 def _slack_escape(text: str) -> str:
@@ -98,6 +134,9 @@ def _slack_label(text: str) -> str:
 
 # --- Microsoft Teams ------------------------------------------------------------------------
 
+# For the names of all summaries in a post. Teams rejects posts of more than 28 KB.
+TEAMS_NAMES_LENGTH = 6000
+
 
 def _teams(messages: Sequence[OutboxMessage]) -> dict[str, Any]:
     """An adaptive card, which the workflow “Post to a channel” takes."""
@@ -106,7 +145,11 @@ def _teams(messages: Sequence[OutboxMessage]) -> dict[str, Any]:
         "type": "AdaptiveCard",
         "version": "1.4",
         "body": [
-            {"type": "TextBlock", "wrap": True, "text": _teams_line(message)}
+            {
+                "type": "TextBlock",
+                "wrap": True,
+                "text": _teams_line(message, TEAMS_NAMES_LENGTH // len(messages)),
+            }
             for message in messages
         ],
     }
@@ -114,13 +157,15 @@ def _teams(messages: Sequence[OutboxMessage]) -> dict[str, Any]:
     return {"type": "message", "attachments": [attachment]}
 
 
-def _teams_line(message: OutboxMessage) -> str:
+def _teams_line(message: OutboxMessage, names_length: int) -> str:
     link = link_of(message)
-    title = _teams_escape(message.title)
+    title = _teams_escape("".join(_split_title(message)))
     if link:
         title = f"{title} [Open]({link})"
-    named = [f"[{_teams_escape(each['name'])}]({each['link']})" for each in first_of(message)]
-    return f"{title}\n\n{', '.join(named)} …" if named else title
+    named = [
+        f"[{_teams_escape(_short(each['name']))}]({each['link']})" for each in first_of(message)
+    ]
+    return f"{title}\n\n{_fitting(named, names_length)}" if named else title
 
 
 def _teams_escape(text: str) -> str:

@@ -25,14 +25,13 @@ def verify(node: str, secret: str, *received: Received) -> list[object]:
     requests = [{"headers": each.headers, "body": each.body.decode()} for each in received]
     ended = subprocess.run(
         [node, PROGRAM, secret],
-        input=json.dumps(requests),
+        input="".join(f"{json.dumps(request)}\n" for request in requests),
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
-    verified: list[object] = json.loads(ended.stdout)
-    return verified
+    return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
 def test_npms_library_verifies_what_is_sent_with_one_secret_and_with_two(

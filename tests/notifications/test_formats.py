@@ -70,6 +70,47 @@ def test_teams_gets_a_card(acme: Product, receiver: Receiver, clock: Clock) -> N
     assert block["text"].endswith("[Open](https://eds.example.com/accounts/1)")
 
 
+@pytest.mark.parametrize("char", ["x", "&", "日", "*"])
+def test_long_names_cost_a_chat_neither_a_change_nor_the_post(
+    char: str, acme: Product, receiver: Receiver, clock: Clock
+) -> None:
+    """Slack refuses a text of more than 3,000 characters, and Teams a post of more than 28 KB."""
+    for kind in (Kind.SLACK, Kind.TEAMS):
+        destination = a_destination(acme, receiver.url, kind=kind, name=kind)
+        for number in range(1, 21):
+            about(destination, clock, f"{number:02} {char * 900}", number)
+        assert deliver(clock) == {Outcome.DELIVERED: 20}
+    slack, teams = receiver.received
+    texts = [block["text"]["text"] for block in slack.content["blocks"]]
+    assert len(texts) <= 50 and all(len(text) <= 3000 for text in texts)
+    lines = "\n".join(texts).split("\n")
+    assert [line.count(f"/{number}|{number:02} ") for number, line in enumerate(lines, 1)] == [
+        1
+    ] * 20
+    assert all(line.endswith("…> entered Paying.") for line in lines)
+    (attachment,) = teams.content["attachments"]
+    assert len(attachment["content"]["body"]) == 20
+    assert len(teams.body) < 28_000
+
+
+def test_long_names_in_a_summary_are_shortened_or_left_out_whole(
+    acme: Product, receiver: Receiver, clock: Clock
+) -> None:
+    link = "https://eds.example.com/accounts/"
+    first = [{"name": "&" * 900, "link": f"{link}{number}"} for number in range(20)]
+    payload = {"type": "segment.entered.summary", "data": {"text": "", "first": first}}
+    for kind in (Kind.SLACK, Kind.TEAMS):
+        destination = a_destination(acme, receiver.url, kind=kind, name=kind)
+        for number in range(20):
+            a_message(destination, clock, f"{number} accounts entered Paying", payload=payload)
+        assert deliver(clock) == {Outcome.DELIVERED: 20}
+    slack, teams = receiver.received
+    texts = [block["text"]["text"] for block in slack.content["blocks"]]
+    assert all(len(text) <= 3000 and text.count("<") == text.count(">") for text in texts)
+    assert sum(text.count("entered Paying") for text in texts) == 20
+    assert len(teams.body) < 28_000
+
+
 def an_email(product: Product, **fields: Any) -> Destination:
     destination: Destination = a_destination(
         product, "ops@example.com", kind=Kind.EMAIL, name="Ops", **fields

@@ -1,17 +1,19 @@
 // Verifies webhooks with the unmodified library of Standard Webhooks for JavaScript.
 //
-// Argument: the signing secret. Standard input: a JSON list of {headers, body}. Prints a JSON list
-// with the parsed body of each, or null if its signature is not valid.
+// Argument: the signing secret. Each line of standard input is a request: {headers, body} as JSON.
+// For each, prints a line with its parsed body, or null if its signature is not valid.
 
-import { readFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
 import { Webhook } from 'standardwebhooks'
 
 const webhook = new Webhook(process.argv[2])
-const verified = JSON.parse(readFileSync(0, 'utf8')).map(({ headers, body }) => {
+for await (const line of createInterface({ input: process.stdin })) {
+  const { headers, body } = JSON.parse(line)
+  let content = null
   try {
-    return webhook.verify(body, headers)
+    content = webhook.verify(body, headers)
   } catch {
-    return null
+    // It is not valid.
   }
-})
-console.log(JSON.stringify(verified))
+  console.log(JSON.stringify(content))
+}
