@@ -21,7 +21,10 @@ from config.local.postgres import EmbeddedPostgres
 from config.local.supervisor import Child, Console, Supervisor, python_module, spawn
 from config.server import gunicorn
 
-# Seconds after the other roles.
+# The web role starts first, alone: senders wait for it, and nobody yet for the others. These start
+# once it answers, or after this many seconds.
+WEB_START_TIME = 10.0
+# Seconds after the worker and beat, because these need the processor first.
 SCORING_START_DELAY, SYNC_START_DELAY, ARCHIVE_START_DELAY = 2.0, 5.0, 3.0
 # A sync mostly waits for its marketplace, so several run at once.
 SYNC_CONCURRENCY = 4
@@ -41,7 +44,7 @@ def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> No
             connections.close_all()
             if not supervisor.stopping:
                 _start_roles(supervisor, host, port, variables)
-                _greet_when_ready(console, host, port, created)
+                _greet_when_ready(supervisor, console, host, port, created)
                 supervisor.run()
         finally:
             supervisor.stop()
@@ -103,32 +106,29 @@ def _start_postgres(supervisor: Supervisor, console: Console, postgres: Embedded
 def _start_roles(
     supervisor: Supervisor, host: str, port: int, variables: Mapping[str, str]
 ) -> None:
-    roles = {
-        "worker": _worker("--queues", "default"),
-        "beat": python_module("celery", "--quiet", "--app", "config", "beat"),
-        "web": gunicorn.gunicorn_command(host, port, settings.WEB_WORKERS, settings.PAGE_WORKERS),
+    web = gunicorn.gunicorn_command(host, port, settings.WEB_WORKERS, settings.PAGE_WORKERS)
+    supervisor.start(_role("web", web, variables))
+    # Scoring and license syncs have workers of their own, so that they delay neither messages nor
+    # each other. One process is enough for scoring, because PostgreSQL does the work.
+    one, several = ("--concurrency", "1"), ("--concurrency", str(SYNC_CONCURRENCY))
+    later = {
+        "worker": (_worker("--queues", "default"), 0.0),
+        "beat": (python_module("celery", "--quiet", "--app", "config", "beat"), 0.0),
+        "scoring": (_named_worker("scoring", "scoring", *one), SCORING_START_DELAY),
+        "syncs": (_named_worker("syncs", "marketplace", *several), SYNC_START_DELAY),
     }
-    for name, command in roles.items():
-        start = partial(spawn, command, settings.BASE_DIR, variables)
-        supervisor.start(Child(name, start, signal.SIGTERM))
+    for name, (command, seconds) in later.items():
+        supervisor.start_later(_role(name, command, variables), WEB_START_TIME + seconds)
     if settings.EMBEDDED_POSTGRES and settings.BACKUP_FOLDER:
         archive = [sys.executable, str(settings.BASE_DIR / "manage.py"), "archive_wal"]
         child = Child(
             "archive", partial(spawn, archive, settings.BASE_DIR), signal.SIGINT, stops_last=True
         )
-        supervisor.start_later(child, ARCHIVE_START_DELAY)
-    # Scoring and license syncs have workers of their own, so that they delay neither messages nor
-    # each other. One process is enough for scoring, because PostgreSQL does the work. They start
-    # later, because the other roles need the processor in the first seconds.
-    later = {
-        "scoring": ("scoring", 1, SCORING_START_DELAY),
-        "syncs": ("marketplace", SYNC_CONCURRENCY, SYNC_START_DELAY),
-    }
-    for name, (queue, processes, seconds) in later.items():
-        concurrency = ("--concurrency", str(processes))
-        command = _worker("--queues", queue, *concurrency, "--hostname", f"{name}@%h")
-        start = partial(spawn, command, settings.BASE_DIR, variables)
-        supervisor.start_later(Child(name, start, signal.SIGTERM), seconds)
+        supervisor.start_later(child, WEB_START_TIME + ARCHIVE_START_DELAY)
+
+
+def _role(name: str, command: list[str], variables: Mapping[str, str]) -> Child:
+    return Child(name, partial(spawn, command, settings.BASE_DIR, variables), signal.SIGTERM)
 
 
 def _as_json() -> bool:
@@ -139,14 +139,27 @@ def _worker(*options: str) -> list[str]:
     return python_module("celery", "--quiet", "--app", "config", "worker", *options)
 
 
+def _named_worker(name: str, queue: str, *options: str) -> list[str]:
+    return _worker("--queues", queue, *options, "--hostname", f"{name}@%h")
+
+
 def _greet_when_ready(
-    console: Console, host: str, port: int, created: first_start.FirstStart | None
+    supervisor: Supervisor,
+    console: Console,
+    host: str,
+    port: int,
+    created: first_start.FirstStart | None,
 ) -> None:
-    """Print where the service is when it answers. A thread waits, so that children stay watched."""
+    """Print where the service is when it answers, and have the other roles start.
+
+    A thread waits, so that children stay watched.
+    """
+    latest = time.monotonic() + WEB_START_TIME
 
     def greet() -> None:
         while not _answers(host, port):
             time.sleep(0.05)
+        supervisor.bring_forward(max(0.0, latest - time.monotonic()))
         address = f"http://{_reachable(host)}:{port}"
         console.plain(_greeting(address, created, with_secrets=console.is_terminal))
 

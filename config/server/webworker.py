@@ -111,9 +111,10 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
     """
 
     # config.server.gunicorn sets these before the fork: the kind of this process, the server's
-    # address, and the queue if there are processes of both kinds.
+    # address, the turns of loading, and the queue if there are processes of both kinds.
     kind = handover.ANY
     address: Any = None
+    turns: gunicorn.LoadingTurns
     pages: handover.HandoverQueue | None = None
     # MiB; known once the application is loaded.
     memory_limit: int | None = None
@@ -131,7 +132,9 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
         super().init_process()
 
     def load_wsgi(self) -> None:
+        self.turns.wait(self.kind)
         super().load_wsgi()
+        self.turns.end(self.kind)
         # gevent would write the traceback to standard error, past the logging format.
         gevent.get_hub().print_exception = _log_failure  # type: ignore[method-assign,assignment]
         # These import Django, so they must come after gevent's patches.

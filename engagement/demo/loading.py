@@ -10,15 +10,13 @@ from django.db.models import QuerySet
 
 from engagement.database import sql
 from engagement.database.partitions import maintain_partitions
-from engagement.demo import copy_writer, message_writer, population, vocabulary
+from engagement.demo import copy_writer, population, vocabulary
 from engagement.demo.population import Size
 from engagement.demo.vocabulary import Catalog, Company
 from engagement.models import EventName, EventWeight, Product, ScoreSet, Segment, Workspace
 from engagement.rescoring import rescore, sets
 from engagement.search import entries
 
-# A larger population is copied into the tables instead of recorded as messages.
-MAX_USERS_AS_MESSAGES = 20_000
 # How often to check the progress of another worker.
 POLL_SECONDS = 0.2
 
@@ -43,18 +41,13 @@ def populate(
     """
     _set_weights(product, catalog)
     maintain_partitions(now.astimezone(UTC).date(), settings.EVENT_RETENTION_DAYS)
-    write = (
-        message_writer.write_as_messages
-        if size.users <= MAX_USERS_AS_MESSAGES
-        else copy_writer.copy_customers
-    )
-    yield from write(product.pk, population.generate(catalog, size, now, seed, company))
-    if write is copy_writer.copy_customers:
-        # Copying enqueues nothing to score, and the tables have no statistics yet.
-        for pk in product.workspaces.values_list("pk", flat=True):
-            sets.request_score_set(pk)
-        entries.open_backlog(product.pk, now)
-        sql.execute(_ANALYZE)
+    customers = population.generate(catalog, size, now, seed, company)
+    yield from copy_writer.copy_customers(product.pk, customers)
+    # Copying enqueues nothing to score, and the tables have no statistics yet.
+    for pk in product.workspaces.values_list("pk", flat=True):
+        sets.request_score_set(pk)
+    entries.open_backlog(product.pk, now)
+    sql.execute(_ANALYZE)
 
 
 _ANALYZE: LiteralString = """

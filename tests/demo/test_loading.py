@@ -1,14 +1,13 @@
-"""A population is the same whether it is recorded or copied, and it is scored at the end."""
+"""A copied population is the one that would have been recorded, and it is scored at the end."""
 
-from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.db.models import Count, Sum
 
-from engagement.demo import copy_writer, loading, message_writer, vocabulary
-from engagement.demo.population import Customer, Size, generate
+from engagement.demo import copy_writer, loading, vocabulary
+from engagement.demo.population import Size, generate
 from engagement.demo.vocabulary import BOARDS
 from engagement.models import (
     Account,
@@ -22,14 +21,13 @@ from engagement.models import (
     UserEngagement,
 )
 from engagement.rescoring.rescore import rescore
+from tests.demo.recorded import record_customers
 from tests.engagement.history import state
 
 NOW = datetime(2026, 9, 24, 14, 30, tzinfo=UTC)
 SIZE = Size(accounts=8, users=60, days=25, event_days=4)
 
 pytestmark = pytest.mark.django_db
-
-Write = Callable[[int, Iterable[Customer]], Iterator[int]]
 
 
 def fill(product: Product, size: Size = SIZE) -> None:
@@ -86,10 +84,10 @@ def scores(product: Product) -> dict[str, Any]:
 def test_copied_rows_equal_recorded_rows(
     acme: Product, globex: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(acme)
-    monkeypatch.setattr(loading, "MAX_USERS_AS_MESSAGES", 0)
     monkeypatch.setattr(copy_writer, "PEOPLE_PER_BATCH", 7)
     fill(globex)
+    monkeypatch.setattr(copy_writer, "copy_customers", record_customers)
+    fill(acme)
     score(acme)
     score(globex)
     assert without_arrivals(globex) == without_arrivals(acme)
@@ -98,11 +96,7 @@ def test_copied_rows_equal_recorded_rows(
     assert RescoreRequest.objects.count() == 0
 
 
-@pytest.mark.parametrize("recorded_up_to", [0, 1000], ids=["copied", "recorded"])
-def test_daily_counts_agree_with_the_population_and_with_single_events(
-    acme: Product, recorded_up_to: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loading, "MAX_USERS_AS_MESSAGES", recorded_up_to)
+def test_daily_counts_agree_with_the_population_and_with_single_events(acme: Product) -> None:
     fill(acme)
     uses = [
         use
@@ -121,11 +115,7 @@ def test_daily_counts_agree_with_the_population_and_with_single_events(
     )
 
 
-@pytest.mark.parametrize("recorded_up_to", [0, 1000], ids=["copied", "recorded"])
-def test_raw_scores_are_counts_times_the_catalogs_weights(
-    acme: Product, recorded_up_to: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loading, "MAX_USERS_AS_MESSAGES", recorded_up_to)
+def test_raw_scores_are_counts_times_the_catalogs_weights(acme: Product) -> None:
     fill(acme)
     score(acme)
     weights = {feature.event: feature.weight for feature in BOARDS.features}
@@ -172,12 +162,11 @@ def test_waiting_for_scores_stops_on_request(acme: Product) -> None:
     assert acme.workspaces.exclude(scores=None).exists()
 
 
-@pytest.mark.parametrize("write", [message_writer.write_as_messages, copy_writer.copy_customers])
-def test_batches_are_bounded(acme: Product, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_writer, "MESSAGES_PER_BATCH", 300)
+def test_batches_are_bounded(acme: Product, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copy_writer, "PEOPLE_PER_BATCH", 10)
     EventName.objects.bulk_create(
         EventName(product=acme, name=feature.event) for feature in BOARDS.features
     )
-    pieces = list(write(acme.pk, generate(BOARDS, SIZE, NOW, seed=1)))
+    customers = generate(BOARDS, SIZE, NOW, seed=1)
+    pieces = list(copy_writer.copy_customers(acme.pk, customers))
     assert len(pieces) >= 3 and sum(pieces) == SIZE.users

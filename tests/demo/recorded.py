@@ -1,4 +1,4 @@
-"""Writes a synthetic population as messages, by the one write path."""
+"""Records a synthetic population as messages, by the one write path, to compare it with."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -15,22 +15,16 @@ from engagement.recording.record import record
 
 DemoMessage: TypeAlias = Group | Identify | CountStatement | Track
 
-MESSAGES_PER_BATCH = 10_000
+MESSAGES_PER_BATCH = 300
 
 
-def write_as_messages(product_id: int, customers: Iterable[Customer]) -> Iterator[int]:
-    """Record the customers batch by batch; yields the number of users in each batch."""
-    messages: list[DemoMessage] = []
-    people = 0
-    for customer in customers:
-        messages += customer_messages(customer)
-        people += len(customer.people)
-        if len(messages) >= MESSAGES_PER_BATCH:
-            _record(product_id, messages)
-            yield people
-            messages, people = [], 0
-    _record(product_id, messages)
-    yield people
+def record_customers(product_id: int, customers: Iterable[Customer]) -> Iterator[int]:
+    """Record the customers in batches; yields the number of their users at the end."""
+    customers = list(customers)
+    messages = list(chain.from_iterable(map(customer_messages, customers)))
+    for first in range(0, len(messages), MESSAGES_PER_BATCH):
+        _record(product_id, messages[first : first + MESSAGES_PER_BATCH])
+    yield sum(len(customer.people) for customer in customers)
 
 
 def customer_messages(customer: Customer) -> Iterator[DemoMessage]:
