@@ -80,11 +80,11 @@ def _slack_line(message: OutboxMessage) -> str:
         title = f"<{link}|{_slack_label(name)}>{title.removeprefix(name)}"
     elif link:
         title = f"{title} <{link}|Open>"
-    named = [
+    links = [
         f"<{subject['link']}|{_slack_label(_slack_escape(subject['name']))}>"
         for subject in first_of(message)
     ]
-    return f"{title}\n{', '.join(named)} …" if named else title
+    return f"{title}\n{', '.join(links)} …" if links else title
 
 
 def _slack_escape(text: str) -> str:
@@ -119,8 +119,8 @@ def _teams_line(message: OutboxMessage) -> str:
     title = _teams_escape(message.title)
     if link:
         title = f"{title} [Open]({link})"
-    named = [f"[{_teams_escape(each['name'])}]({each['link']})" for each in first_of(message)]
-    return f"{title}\n\n{', '.join(named)} …" if named else title
+    links = [f"[{_teams_escape(each['name'])}]({each['link']})" for each in first_of(message)]
+    return f"{title}\n\n{', '.join(links)} …" if links else title
 
 
 def _teams_escape(text: str) -> str:
