@@ -24,9 +24,9 @@ def measure(options: argparse.Namespace) -> Report:
         if options.worker:
             service.start_worker()
         acknowledged = load.warm_up(targets, max(options.connections))
-        measured = [load.interleaved(targets, count, options) for count in options.connections]
-        yield from load.table_of(measured)
-        for ours, *empties in measured:
+        measurements = [load.interleaved(targets, count, options) for count in options.connections]
+        yield from load.table_of(measurements)
+        for ours, *empties in measurements:
             for empty in empties:
                 name = f"share at {ours.connections} connections, of the {empty.target.name}"
                 shares = ours.ratios(empty)

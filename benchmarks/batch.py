@@ -34,9 +34,9 @@ def measure(options: argparse.Namespace) -> Report:
         load.warm_up(targets, max(options.connections))
         database = service.connect()
         acknowledged = number(database, WAITING)
-        measured = [load.interleaved(targets, count, options) for count in options.connections]
-        yield from load.table_of(measured)
-        for plain, gzipped, single in measured:
+        measurements = [load.interleaved(targets, count, options) for count in options.connections]
+        yield from load.table_of(measurements)
+        for plain, gzipped, single in measurements:
             acknowledged += (plain.requests + gzipped.requests) * options.size + single.requests
             for batches in (plain, gzipped):
                 rates = [figures.per_second * options.size for figures in batches.rounds]

@@ -83,13 +83,13 @@ class Bench:
         yield Result("memory of the export, MB", exported["peak_mb"])
         yield Result("lines/s read back", _rate(imported, "lines"))
         yield Result("lines that could not be read back", imported["problems"], must_be=0)
-        copied, original = self._counted(copy), self._counted(self._product)
-        yield Result("rows of the copy", str(copied), must_be=str(original))
+        copy_counts, original = self._counted(copy), self._counted(self._product)
+        yield Result("rows of the copy", str(copy_counts), must_be=str(original))
 
     def totals(self) -> Report:
-        events, counted, *_ = self._counted(self._product)
+        events, event_total, *_ = self._counted(self._product)
         yield Result("events stored", events, must_be=self._tracks)
-        yield Result("events counted", counted, must_be=self._tracks)
+        yield Result("events counted", event_total, must_be=self._tracks)
 
     def _drain(self, messages: int) -> dict[str, Any]:
         self._tracks += self._within("fill", str(messages), self._key)["tracks"]

@@ -35,19 +35,19 @@ Costs = dict[str, float]
 def measure(options: argparse.Namespace) -> Report:
     with ExitStack() as stack:
         products = max(options.products)
-        one = stack.enter_context(side("one server", 0, products))
+        single = stack.enter_context(side("one server", 0, products))
         several = stack.enter_context(side("cluster", cluster.NODES, products))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         rows = []
         for name, work in works(options, folder).items():
             progress(f"{name}.")
-            rounds = [(work(one), work(several)) for _ in range(options.rounds)]
-            for place, servers in enumerate((one, several)):
+            rounds = [(work(single), work(several)) for _ in range(options.rounds)]
+            for place, servers in enumerate((single, several)):
                 costs = middle([pair[place] for pair in rounds])
                 rows.append({"µs a message": name, "on": servers.name, **costs})
         columns = dict.fromkeys(column for row in rows for column in row)
         yield Table("processor time", [dict.fromkeys(columns, "") | row for row in rows])
-        for servers in (one, several):
+        for servers in (single, several):
             yield from servers.totals()
 
 
@@ -78,9 +78,9 @@ class Side:
         the service's own process took."""
         before = self._read()
         messages, own = work()
-        spent = {name: seconds - before[name] for name, seconds in self._read().items()}
-        spent["the process"] = own
-        return {name: 1e6 * seconds / messages for name, seconds in spent.items()}
+        seconds_by_server = {name: seconds - before[name] for name, seconds in self._read().items()}
+        seconds_by_server["the process"] = own
+        return {name: 1e6 * seconds / messages for name, seconds in seconds_by_server.items()}
 
     def _read(self) -> Costs:
         return {

@@ -91,9 +91,9 @@ class Bench:
 
     def totals(self) -> Report:
         """What was sent and what is stored."""
-        tracks = sum(filled["tracks"] for filled in self._filled)
+        tracks = sum(run["tracks"] for run in self._filled)
         users = number(self._database, _USERS)
-        yield Result("messages sent", sum(filled["messages"] for filled in self._filled))
+        yield Result("messages sent", sum(run["messages"] for run in self._filled))
         for name, query, must_be in (
             ("events stored", EVENTS, tracks),
             ("events counted", COUNTED, tracks),
@@ -106,15 +106,15 @@ class Bench:
 
     def _fill(self, command: str, messages: int) -> dict[str, Any]:
         progress(f"Filling the inbox with {messages:,} messages.")
-        filled = self._within(command, str(messages), self._key)
-        self._filled.append(filled)
-        return filled
+        run = self._within(command, str(messages), self._key)
+        self._filled.append(run)
+        return run
 
     def _drain_by_worker(self, messages: int) -> float:
         """Fill the inbox and wake the worker. Return the seconds until the inbox is empty."""
-        filled = self._fill("fill_and_wake", messages)
+        run = self._fill("fill_and_wake", messages)
         until(lambda: not number(self._database, _IS_WAITING), "an empty inbox", PATIENCE)
-        return time.time() - float(filled["at"])
+        return time.time() - float(run["at"])
 
     def _until_scored(self) -> None:
         until(lambda: not number(self._database, _IS_QUEUED), "the scores", PATIENCE)

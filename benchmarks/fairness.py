@@ -101,7 +101,9 @@ class Bench:
     def beside(self, name: str, flood: Flood, *, drops: bool = False) -> dict[str, Any]:
         """How long the neighbor's messages wait, one after another, during the flood."""
         progress(f"Beside {name}.")
-        listed, counted = (number(self._database, query) for query in (DROPPED, _DROP_COUNT))
+        listed_count, drop_count = (
+            number(self._database, query) for query in (DROPPED, _DROP_COUNT)
+        )
         sent_counts: Counter[str] = Counter()
         attempts: list[Waits | None] = []
         with flood(sent_counts):
@@ -113,7 +115,7 @@ class Bench:
         messages = sent_counts["messages"]
         if drops:
             # Web processes write the counts every ten seconds.
-            enough = counted + messages
+            enough = drop_count + messages
             until(lambda: number(self._database, _DROP_COUNT) >= enough, "the counts", PATIENCE)
         waits = [attempt for attempt in attempts if attempt is not None]
         recorded, scored = zip(*waits, strict=True)
@@ -128,8 +130,8 @@ class Bench:
             "at most, s": max(recorded),
             "score, median, s": median(scored),
             "score, at most, s": max(scored),
-            "listed": number(self._database, DROPPED) - listed,
-            "dropped": number(self._database, _DROP_COUNT) - counted,
+            "listed": number(self._database, DROPPED) - listed_count,
+            "dropped": number(self._database, _DROP_COUNT) - drop_count,
         }
 
     @contextmanager

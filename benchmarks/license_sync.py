@@ -29,8 +29,8 @@ def measure(options: argparse.Namespace) -> Report:
         bench = Bench(service, options.licenses, options.report)
         first = bench.sync("first sync")
         unchanged = bench.sync("sync of unchanged licenses", "full")
-        killed, resumed = bench.kill()
-    yield Table("syncs", [first, unchanged, killed, resumed])
+        killed_run, resumed = bench.kill()
+    yield Table("syncs", [first, unchanged, killed_run, resumed])
     for run in (first, unchanged):
         own, growth = run["ms a license"], run["memory growth, MB"]
         yield Result(f"own ms a license, {run['sync']}", own, at_most=OWN_MS_PER_LICENSE)
@@ -38,7 +38,7 @@ def measure(options: argparse.Namespace) -> Report:
     for name in ("state", "seen", "imported", "skipped", "failed", "licenses", "accounts"):
         yield Result(f"{name} after a kill", resumed[name], must_be=first[name])
     yield Result("state of the first sync", first["state"], must_be="succeeded")
-    yield Result("state of the killed sync", killed["state"], must_be="running")
+    yield Result("state of the killed sync", killed_run["state"], must_be="running")
     yield Result("attempts of the killed sync", resumed["attempt"], must_be=2)
     again = resumed["pages"] - first["pages"]
     yield Result("pages that the kill cost", again)
@@ -74,11 +74,11 @@ class Bench:
         until(lambda: self._pages(connection) >= pages, "the sync to read them", PATIENCE)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        killed = {"sync": "killed", **self._within("latest", connection)}
-        progress(f"Killed after {killed['pages']:,} pages; another worker continues.")
+        run = {"sync": "killed", **self._within("latest", connection)}
+        progress(f"Killed after {run['pages']:,} pages; another worker continues.")
         resumed = self._within("work", connection)
         columns = {"ms a license": None, "sync": "resumed"}
-        return {**dict.fromkeys(resumed), **columns, **killed}, {**resumed, **columns}
+        return {**dict.fromkeys(resumed), **columns, **run}, {**resumed, **columns}
 
     def _start_simulator(self) -> None:
         port = free_port()

@@ -105,9 +105,9 @@ def interleaved(
     after_round: Callable[[Target, Round], None] = lambda target, figures: None,
 ) -> list[Rounds]:
     """Load the targets in turn, one at a time: A B A B …; *after_round* is called after each."""
-    measured = [Rounds(target, connections, []) for target in targets]
+    measurements = [Rounds(target, connections, []) for target in targets]
     for place in range(1, options.rounds + 1):
-        for target, rounds in zip(targets, measured, strict=True):
+        for target, rounds in zip(targets, measurements, strict=True):
             figures = run(target, connections, options.seconds)
             rounds.rounds.append(figures)
             progress(
@@ -115,7 +115,7 @@ def interleaved(
                 f"{figures.per_second:,.0f}/s, p50 {figures.p50:.1f} ms, p99 {figures.p99:.1f} ms"
             )
             after_round(target, figures)
-    return measured
+    return measurements
 
 
 def run(target: Target, connections: int, seconds: int) -> Round:
@@ -154,9 +154,9 @@ def warm_up(targets: Sequence[Target], connections: int) -> int:
     return requests[0]
 
 
-def table_of(measured: Sequence[Sequence[Rounds]]) -> Report:
+def table_of(measurements: Sequence[Sequence[Rounds]]) -> Report:
     """What each target did at each number of connections. There must be no errors."""
-    rows = [rounds.as_row() for targets in measured for rounds in targets]
+    rows = [rounds.as_row() for targets in measurements for rounds in targets]
     yield Table("targets", rows)
     yield Result("errors", sum(row["errors"] for row in rows), must_be=0)
 

@@ -106,9 +106,9 @@ def paths(person: Client, product: int) -> dict[str, str]:
         },
     }
     for kind in ("account", "user"):
-        listed = f"/admin/engagement/{kind}/"
+        list_url = f"/admin/engagement/{kind}/"
         workspace = _first(person.read(f"/admin/?product={product}"), r"\?workspace=(\d+)")
-        ranked = f"{listed}?workspace={workspace}"
+        ranked = f"{list_url}?workspace={workspace}"
         page = person.read(ranked)
         middle = _middle_page(page)
         subject = _first(page, rf"/admin/engagement/{kind}/(\d+)/change/")
@@ -127,7 +127,7 @@ def paths(person: Client, product: int) -> dict[str, str]:
             f"{kind}s, last active before": f"{ranked}&active=before-14",
             f"{kind}s, search by id": f"{ranked}&q={'org-77' if kind == 'account' else 'u-77'}",
             f"{kind}s, search in vain": f"{ranked}&q=nobody@example.com",
-            f"{kind}, its page": f"{listed}{subject}/change/",
+            f"{kind}, its page": f"{list_url}{subject}/change/",
             **{
                 f"{kind}s, {insight}": f"{ranked}&insight={insight}"
                 for insight in INSIGHTS

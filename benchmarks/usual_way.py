@@ -119,10 +119,10 @@ def measure(options: argparse.Namespace) -> Report:
                 finished.note(figures.seconds)
                 finished.rest()
 
-        measured = load.interleaved(targets, options.connections, options, after_round)
-        yield from load.table_of([measured])
-        for rounds in measured[1:]:
-            ratios = measured[0].ratios(rounds)
+        measurements = load.interleaved(targets, options.connections, options, after_round)
+        yield from load.table_of([measurements])
+        for rounds in measurements[1:]:
+            ratios = measurements[0].ratios(rounds)
             bar = TIMES_THE_USUAL_WAY if rounds.target.name == USUAL else None
             name = f"ours, in times {rounds.target.name}"
             yield Result(name, median(ratios), at_least=bar, rounds=ratios)

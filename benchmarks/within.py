@@ -91,10 +91,10 @@ def compute_orders() -> dict[str, Any]:
 
 def fill_and_wake(messages: str, key: str) -> dict[str, Any]:
     """Fill, then wake the worker as a web process does; ``at`` is when the fill was committed."""
-    filled = fill(messages, key)
+    result = fill(messages, key)
     at = time.time()
     tasks.drain.apply_async(expires=60, retry=False)
-    return {**filled, "at": at}
+    return {**result, "at": at}
 
 
 class Stopwatch:

@@ -200,8 +200,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         ("watch", "what changes from now on, after all records"),
     ):
         command = commands.add_parser(name, help=help)
-        followed = ("accounts", "users") if name == "watch" else RESOURCES
-        command.add_argument("resource", choices=followed)
+        resources = ("accounts", "users") if name == "watch" else RESOURCES
+        command.add_argument("resource", choices=resources)
         if name == "get":
             command.add_argument("id", type=int)
         command.add_argument("parameters", nargs="*", type=_pair, metavar="name=value")

@@ -118,11 +118,11 @@ def connect_product(marketplace_url: str, now: datetime) -> Product:
     if connection is not None and connection.state == Connection.State.ACTIVE:
         _ours().update(token_expires_on=token_expires_on)
         return connection.product
-    checked = connecting.verify_details(_details(), partial(_client, marketplace_url))
+    details = connecting.verify_details(_details(), partial(_client, marketplace_url))
     with transaction.atomic():
         product = connection.product if connection else Product.create_with_workspace(PRODUCT_NAME)
         options = ConnectionOptions(token_expires_on=token_expires_on)
-        connecting.save_connection(product, checked, now, options)
+        connecting.save_connection(product, details, now, options)
     return product
 
 
@@ -165,8 +165,8 @@ def generate_demo_data(
 def _create_others() -> list[Product]:
     names = Product.objects.filter(name__in=OTHER_PRODUCTS).values_list("name", flat=True)
     missing = OTHER_PRODUCTS.keys() - set(names)
-    created = [create_product(name).product_id for name in OTHER_PRODUCTS if name in missing]
-    return list(Product.objects.filter(pk__in=created).order_by("pk"))
+    ids = [create_product(name).product_id for name in OTHER_PRODUCTS if name in missing]
+    return list(Product.objects.filter(pk__in=ids).order_by("pk"))
 
 
 def _fill(products: list[Product], now: datetime) -> Iterator[int]:

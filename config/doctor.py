@@ -311,7 +311,7 @@ def check_keys() -> Finding:
 
 def check_inbox() -> Finding:
     waiting = InboxMessage.objects.count()
-    failed = QuarantinedMessage.objects.count()
+    quarantined = QuarantinedMessage.objects.count()
     if waiting > settings.INBOX_LIMIT // 2:
         return _problem(
             "inbox",
@@ -319,10 +319,10 @@ def check_inbox() -> Finding:
             "get 503.",
             "Start more workers, and look at their logs.",
         )
-    if failed:
+    if quarantined:
         return _warning(
             "inbox",
-            f"{failed:,} messages are in quarantine, because they could not be recorded.",
+            f"{quarantined:,} messages are in quarantine, because they could not be recorded.",
             "Look at Quarantine in the admin, and retry them after the repair.",
         )
     return _ok("inbox", f"{waiting:,} messages wait to be recorded.")

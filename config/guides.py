@@ -103,17 +103,17 @@ def _anchor(heading: Token, anchors: set[str]) -> str:
 def _link_guides(tokens: list[Token]) -> list[Token]:
     """The tokens, with links to other guides, and without links to what is no guide."""
     linked: list[Token] = []
-    removed = 0
+    removed_chars = 0
     for token in tokens:
         if token.type == "link_open":
             href = _guide_href(str(token.attrGet("href") or ""))
             if href is None:
-                removed += 1
+                removed_chars += 1
                 continue
             token.attrSet("href", href)
-        elif token.type == "link_close" and removed:
+        elif token.type == "link_close" and removed_chars:
             # Links are not nested.
-            removed -= 1
+            removed_chars -= 1
             continue
         elif token.type == "image":
             continue

@@ -29,14 +29,14 @@ def created_at(traits: Mapping[str, Any], first_seen_at: datetime) -> datetime:
 def parse_created_at(traits: Mapping[str, Any]) -> datetime | None:
     """When the subject was created according to its traits; None if they do not say."""
     for name in CREATED_TRAITS:
-        if (created := parse_time(traits.get(name))) is not None:
-            return created
+        if (created_at := parse_time(traits.get(name))) is not None:
+            return created_at
     return None
 
 
-def tenure_days(created: datetime, today: date) -> int:
+def tenure_days(created_at: datetime, today: date) -> int:
     """Whole UTC days from the day of creation to *today*; 0 for a day in the future."""
-    return max(0, (today - created.astimezone(UTC).date()).days)
+    return max(0, (today - created_at.astimezone(UTC).date()).days)
 
 
 def parse_time(value: Any) -> datetime | None:

@@ -36,9 +36,9 @@ class LeaseLost(Exception):
 
 def register_times() -> None:
     clocks.register(ScheduledExport, {"next_run_at": timedelta(days=8)})
-    unfinished = {"state__in": ExportRun.UNFINISHED}
+    unfinished_state = {"state__in": ExportRun.UNFINISHED}
     ahead = {"due_at": 2 * BACKOFF[-1], "leased_until": 2 * LEASE}
-    clocks.register(ExportRun, ahead, unfinished)
+    clocks.register(ExportRun, ahead, unfinished_state)
 
 
 # --- Requests -------------------------------------------------------------------------------
@@ -221,11 +221,11 @@ def fail(run: ExportRun, error: str, now: datetime) -> None:
 def last_failures(product_ids: Collection[int] | None = None) -> list[ExportRun]:
     """The last ended runs of the products' enabled exports, as far as they have failed. Of all
     products if none are named."""
-    ended = ExportRun.objects.filter(export__is_enabled=True)
+    runs = ExportRun.objects.filter(export__is_enabled=True)
     if product_ids is not None:
-        ended = ended.filter(product__in=product_ids)
-    ended = ended.exclude(state__in=ExportRun.UNFINISHED).select_related("export")
-    last = ended.order_by("export_id", "-id").distinct("export_id")
+        runs = runs.filter(product__in=product_ids)
+    runs = runs.exclude(state__in=ExportRun.UNFINISHED).select_related("export")
+    last = runs.order_by("export_id", "-id").distinct("export_id")
     return [run for run in last if run.state == State.FAILED]
 
 

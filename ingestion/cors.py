@@ -42,11 +42,11 @@ class CorsView(APIView):
         self, request: Request, *args: Any, **kwargs: Any
     ) -> Response:
         """Answer a browser's preflight request."""
-        requested = request.META.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")
+        requested_headers = request.META.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")
         return Response(
             headers={
                 "Access-Control-Allow-Methods": self.method,
-                "Access-Control-Allow-Headers": _allowed_headers(requested),
+                "Access-Control-Allow-Headers": _allowed_headers(requested_headers),
                 "Access-Control-Max-Age": "86400",
                 "Vary": "Access-Control-Request-Headers",
                 "Allow": ", ".join(self.allowed_methods),
@@ -91,8 +91,8 @@ class CorsView(APIView):
         raise exc
 
 
-def _allowed_headers(requested: str) -> str:
+def _allowed_headers(requested_headers: str) -> str:
     """The headers that a page may send: ours, and those requested that describe a retry."""
-    names = [name.strip() for name in requested.split(",", 100)]
+    names = [name.strip() for name in requested_headers.split(",", 100)]
     retries = [name for name in names if _RETRY_HEADER.fullmatch(name)]
     return ", ".join([ALLOWED_HEADERS, *retries[:MAX_RETRY_HEADERS]])

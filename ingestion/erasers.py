@@ -49,8 +49,8 @@ def erase_subject(subject: SubjectRef, now: datetime) -> None:
     _delete_quarantined(subject)
     _delete_recent(subject)
     column = "user_external_id" if subject.scope == SubjectScope.USER else "account_external_id"
-    listed = DroppedMessage.objects.filter(product=subject.product_id)
-    listed.filter(**{column: subject.external_id}).delete()
+    rows = DroppedMessage.objects.filter(product=subject.product_id)
+    rows.filter(**{column: subject.external_id}).delete()
 
 
 def _drop_waiting(subject: SubjectRef, now: datetime) -> None:
@@ -78,12 +78,12 @@ def _delete_quarantined(subject: SubjectRef) -> None:
 
 
 def _delete_recent(subject: SubjectRef) -> None:
-    listed = RecentMessage.objects.filter(product=subject.product_id)
+    rows = RecentMessage.objects.filter(product=subject.product_id)
     if subject.scope == SubjectScope.ACCOUNT:
-        listed.filter(account_external_id=subject.external_id).delete()
+        rows.filter(account_external_id=subject.external_id).delete()
         return
     is_user = Q(user_external_id=subject.external_id)
-    listed.filter(is_user | Q(previous_external_id=subject.external_id)).delete()
+    rows.filter(is_user | Q(previous_external_id=subject.external_id)).delete()
 
 
 def _bytes(subject: SubjectRef) -> bytes:

@@ -290,21 +290,21 @@ _ACTIVATED_FIELDS = [
 def disconnect(connection: Connection, now: datetime) -> Connection:
     """Stop syncing and delete the stored credentials. Imported traits stay."""
     with transaction.atomic():
-        locked = Connection.objects.select_for_update().get(pk=connection.pk)
-        if locked.state == Connection.State.DISCONNECTED:
-            return locked
-        locked.state = Connection.State.DISCONNECTED
-        locked.state_reason = ""
-        locked.state_changed_at = now
-        locked.generation += 1
-        locked.api_token = None
-        set_user_name(locked, None)
-        locked.token_expires_on = None
+        connection_row = Connection.objects.select_for_update().get(pk=connection.pk)
+        if connection_row.state == Connection.State.DISCONNECTED:
+            return connection_row
+        connection_row.state = Connection.State.DISCONNECTED
+        connection_row.state_reason = ""
+        connection_row.state_changed_at = now
+        connection_row.generation += 1
+        connection_row.api_token = None
+        set_user_name(connection_row, None)
+        connection_row.token_expires_on = None
         # A new connection starts with all licenses.
-        locked.full_synced_at = None
-        locked.save(update_fields=_DISCONNECTED_FIELDS)
-        runs.stop_unfinished(locked, "The product was disconnected.", now)
-    return locked
+        connection_row.full_synced_at = None
+        connection_row.save(update_fields=_DISCONNECTED_FIELDS)
+        runs.stop_unfinished(connection_row, "The product was disconnected.", now)
+    return connection_row
 
 
 _DISCONNECTED_FIELDS = [

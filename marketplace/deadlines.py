@@ -88,9 +88,9 @@ class Sockets:
         self._is_shut_down = False
         self._lock = threading.Lock()
 
-    def add(self, connected: socket.socket) -> None:
+    def add(self, connection: socket.socket) -> None:
         with self._lock:
-            self._duplicates.append(socket.socket(fileno=os.dup(connected.fileno())))
+            self._duplicates.append(socket.socket(fileno=os.dup(connection.fileno())))
         if self._is_shut_down:
             # It connected after the deadline.
             self.shut_down()
@@ -116,16 +116,16 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-def _register(connected: socket.socket | None) -> None:
-    if _thread.sockets is not None and connected is not None:
-        _thread.sockets.add(connected)
+def _register(connection: socket.socket | None) -> None:
+    if _thread.sockets is not None and connection is not None:
+        _thread.sockets.add(connection)
 
 
 class _Connection(HTTPConnection):
     def _new_conn(self) -> socket.socket:
-        connected = super()._new_conn()
-        _register(connected)
-        return connected
+        connection = super()._new_conn()
+        _register(connection)
+        return connection
 
     def request(self, *args: Any, **kwargs: Any) -> None:
         # A connection that was kept open by the previous request.

@@ -174,14 +174,14 @@ def _count_written(run: SyncRun, rows: Iterable[ParsedLicense], merge: Merge) ->
 
 
 def _list_failed(run: SyncRun, records: Iterable[ParsedRecord]) -> None:
-    failed = [parsed for parsed in records if isinstance(parsed, InvalidRecord)]
-    if not failed:
+    invalid_records = [parsed for parsed in records if isinstance(parsed, InvalidRecord)]
+    if not invalid_records:
         return
-    duplicates.save_invalid(run, (parsed.key for parsed in failed))
+    duplicates.save_invalid(run, (parsed.key for parsed in invalid_records))
     room = MAX_FAILED_RECORDS - FailedRecord.objects.filter(run=run).count()
     FailedRecord.objects.bulk_create(
         FailedRecord(run=run, license_key=parsed.key, reason=parsed.reason)
-        for parsed in failed[:room]
+        for parsed in invalid_records[:room]
     )
 
 
@@ -250,17 +250,17 @@ def _write_traits(
 ) -> Counter[str]:
     """Give each account the traits of its best license; return the account counters."""
     # Sorted by key, like every batch.
-    ordered = sorted(cloud_ids)
+    sorted_ids = sorted(cloud_ids)
     parameters = {
         "product": product_id,
-        "products": [product_id] * len(ordered),
-        "cloud_ids": ordered,
+        "products": [product_id] * len(sorted_ids),
+        "cloud_ids": sorted_ids,
     }
     license_traits = _license_traits(product_id, parameters, changed)
     accounts = _find_accounts(parameters)
     counts: Counter[str] = Counter()
     patches = {}
-    for cloud_id in ordered:
+    for cloud_id in sorted_ids:
         account = accounts.get(cloud_id)
         if patch := _patch(license_traits.get(cloud_id, {}), account):
             patches[cloud_id] = patch
@@ -345,8 +345,8 @@ def _patch(license_traits: dict[str, Any], account: AccountState | None) -> dict
         for name, value in license_traits.items()
         if name not in account.synced_traits or account.traits.get(name) != value
     }
-    removed = account.synced_traits & account.traits.keys() - license_traits.keys()
-    return patch | dict.fromkeys(removed)
+    removed_names = account.synced_traits & account.traits.keys() - license_traits.keys()
+    return patch | dict.fromkeys(removed_names)
 
 
 def _counter(account: AccountState | None, run: SyncRun) -> str:

@@ -119,8 +119,8 @@ def _store(run: SyncRun, export: RequestedExport, counters: dict[str, int] | Non
             setattr(run, name, value)
         run.save(update_fields=list(values))
         if counters is not None:
-            listed = FailedRecord.objects.filter(run=run).values("pk")
-            FailedRecord.objects.filter(pk__in=listed[counters["failed"] :]).delete()
+            failed_records = FailedRecord.objects.filter(run=run).values("pk")
+            FailedRecord.objects.filter(pk__in=failed_records[counters["failed"] :]).delete()
 
 
 def without_export(run: SyncRun) -> dict[str, Any] | None:

@@ -48,19 +48,19 @@ def request_sync(connection: Connection, kind: SyncRun.Kind, now: datetime) -> S
     an unfinished sync of recent changes. Raises ConnectionInactive.
     """
     with transaction.atomic():
-        locked = Connection.objects.select_for_update().get(pk=connection.pk)
-        if locked.state != Connection.State.ACTIVE:
+        connection_row = Connection.objects.select_for_update().get(pk=connection.pk)
+        if connection_row.state != Connection.State.ACTIVE:
             raise ConnectionInactive("This connection is not active. Enter its details again.")
         if kind == Kind.RECENT:
             # Recent changes are not enough until everything has been imported once.
-            kind = scheduled_kind(locked, now)
-        elif due_kind(locked, now) == Kind.FIRST:
+            kind = scheduled_kind(connection_row, now)
+        elif due_kind(connection_row, now) == Kind.FIRST:
             kind = Kind.FIRST
-        unfinished = unfinished_runs(locked).first()
+        unfinished = unfinished_runs(connection_row).first()
         if unfinished is not None and (kind == Kind.RECENT or unfinished.kind != Kind.RECENT):
             return _resume_now(unfinished, now)
-        stop_unfinished(locked, "Replaced by a full sync.", now)
-        return create_run(locked, kind, now)
+        stop_unfinished(connection_row, "Replaced by a full sync.", now)
+        return create_run(connection_row, kind, now)
 
 
 def request_due_syncs(now: datetime) -> int:
@@ -69,11 +69,11 @@ def request_due_syncs(now: datetime) -> int:
     A time that passes while a run is unfinished counts as soon as that run has ended.
     """
     timetable = load_timetable()
-    requested = 0
+    count = 0
     for pk, last in _idle_connections():
         if timetable.is_due(last, now):
-            requested += _request_if_idle(pk, timetable, now)
-    return requested
+            count += _request_if_idle(pk, timetable, now)
+    return count
 
 
 def _idle_connections() -> list[tuple[int, datetime | None]]:

@@ -18,8 +18,8 @@ def erase_messages(subject: SubjectRef, now: datetime) -> None:
     """
     messages = OutboxMessage.objects.filter(product=subject.product_id)
     own = messages.filter(scope=subject.scope.value, external_id=subject.external_id)
-    named = [{"external_id": subject.external_id}]
-    among_others = messages.filter(scope="", payload__data__contains={"first": named})
+    subjects = [{"external_id": subject.external_id}]
+    among_others = messages.filter(scope="", payload__data__contains={"first": subjects})
     pks = [*own.values_list("pk", flat=True), *among_others.values_list("pk", flat=True)]
     Delivery.objects.filter(message__in=pks).delete()
     OutboxMessage.objects.filter(pk__in=pks).delete()

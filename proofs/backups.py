@@ -43,7 +43,7 @@ def measure(options: argparse.Namespace) -> Report:
             time.sleep(0.2)
             with posting(address, key, options.seed + CLIENTS, after, options.pause):
                 time.sleep(options.seconds / 3)
-                killed = datetime.now(UTC)
+                killed_at = datetime.now(UTC)
                 kill_everything(service)
         for name, posts, arguments in (
             ("at a moment", before, ["--at", moment.isoformat()]),
@@ -55,7 +55,7 @@ def measure(options: argparse.Namespace) -> Report:
                 with starting(target) as service:
                     service.wait_until_ready()
                     if name == "at the end":
-                        forgive_the_last(posts, killed)
+                        forgive_the_last(posts, killed_at)
                     yield from accounting.settle(posts, service.connect, name)
 
 
@@ -96,12 +96,12 @@ def merged(first: Posted, second: Posted) -> Posted:
     )
 
 
-def forgive_the_last(posted: Posted, killed: datetime) -> None:
+def forgive_the_last(posted: Posted, killed_at: datetime) -> None:
     """Expect nothing of what was posted within the last moment before the kill."""
     last = {
         track
         for track in posted.acknowledged
-        if (killed - track.occurred_at).total_seconds() < MAX_LOSS
+        if (killed_at - track.occurred_at).total_seconds() < MAX_LOSS
     }
     posted.acknowledged -= last
     posted.unanswered |= last

@@ -70,11 +70,11 @@ def start_prometheus(service: Service, web: Address) -> Address:
     configuration.write_text(
         CONFIGURATION.format(rules=RULES, token=TOKEN, host=web.host, port=web.port)
     )
-    checked = subprocess.run(
+    check = subprocess.run(
         [program("promtool"), "check", "config", str(configuration)], capture_output=True, text=True
     )
-    if checked.returncode:
-        raise Failed(f"promtool refuses the configuration:\n{checked.stdout}{checked.stderr}")
+    if check.returncode:
+        raise Failed(f"promtool refuses the configuration:\n{check.stdout}{check.stderr}")
     data = service.folder / "prometheus"
     command = [program("prometheus"), f"--config.file={configuration}"]
     command += [f"--storage.tsdb.path={data}", f"--web.listen-address={HOST}:{address.port}"]
@@ -92,20 +92,20 @@ def make_mistakes(web: Address) -> None:
 def ask(prometheus: Address) -> Iterator[Result]:
     """Ask each query once. Those without an answer are named."""
     queries = [*panels(), *alerts()]
-    failed, empty = [], []
+    errors, empty = [], []
     for query in queries:
         answer = fetch(prometheus, "query", query=query.expression)
         if answer.get("status") != "success":
-            failed.append(f"{query.place}: {answer.get('error')}")
+            errors.append(f"{query.place}: {answer.get('error')}")
         elif query.place.startswith("panel") and not answer["data"]["result"]:
             empty.append(query.place)
-    for place in failed:
+    for place in errors:
         progress(f"Failed: {place}")
     progress("Without data: " + ("; ".join(empty) or "none"))
     targets = fetch(prometheus, "targets")["data"]["activeTargets"]
     rules = fetch(prometheus, "rules")["data"]["groups"][0]["rules"]
     yield Result("queries asked", len(queries))
-    yield Result("queries that failed", len(failed), must_be=0)
+    yield Result("queries that failed", len(errors), must_be=0)
     yield Result("targets that are down", sum(t["health"] != "up" for t in targets), must_be=0)
     yield Result("rules that failed", sum(r["health"] != "ok" for r in rules), must_be=0)
     yield Result("queries of panels without data", len(empty))

@@ -136,11 +136,11 @@ def read_page(
         page_rows = list(rows.filter(**{f"{id_column}__in": ids[:limit]}).order_by(id_column))
     page_rows = page_rows[:limit]
     present = {getattr(row, id_column) for row in page_rows}
-    deleted = [id for id in ids[:limit] if id not in present]
+    deleted_ids = [id for id in ids[:limit] if id not in present]
     following = _following(position, ids[:limit]) if len(ids) > limit else None
     return ChangePage(
         page_rows,
-        deleted,
+        deleted_ids,
         position.offset,
         next=_pack(following) if following else None,
         token=None if following else _pack(position.until),

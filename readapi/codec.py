@@ -12,8 +12,8 @@ Packed = TypeVar("Packed", bound=msgspec.Struct)
 
 
 def pack(value: msgspec.Struct, version: int) -> str:
-    packed = bytes([version]) + msgspec.msgpack.encode(value)
-    return urlsafe_b64encode(packed).rstrip(b"=").decode()
+    content = bytes([version]) + msgspec.msgpack.encode(value)
+    return urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
 def unpack(text: str, cls: type[Packed], version: int) -> Packed | None:
@@ -24,8 +24,8 @@ def unpack(text: str, cls: type[Packed], version: int) -> Packed | None:
     if not _TEXT.fullmatch(text):
         return None
     try:
-        packed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        value = msgspec.msgpack.decode(packed[1:], type=cls)
+        content = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        value = msgspec.msgpack.decode(content[1:], type=cls)
     except (ValueError, msgspec.DecodeError):
         return None
     return value if pack(value, version) == text else None

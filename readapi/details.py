@@ -38,10 +38,10 @@ class SubjectDetails:
 
     def expand(self, names: Sequence[str]) -> dict[str, Any]:
         """The expansions with these names, by name."""
-        expanded = {name: getattr(self, f"{name}_record")() for name in names}
-        if "events" in expanded:
-            expanded["events_total"] = len(self.current_events)
-        return expanded
+        expansions = {name: getattr(self, f"{name}_record")() for name in names}
+        if "events" in expansions:
+            expansions["events_total"] = len(self.current_events)
+        return expansions
 
     def traits_record(self) -> dict[str, Any]:
         return serializers.traits(self.subject, self.trait_names)

@@ -61,6 +61,6 @@ def _metrics(
 
 def _traits(scope: Scope, row: Any, names: Sequence[str] | None) -> dict[str, Any]:
     if names is not None:
-        expanded: dict[str, Any] = row.expanded_traits
-        return expanded
+        trait_values: dict[str, Any] = row.expanded_traits
+        return trait_values
     return serializers.traits(getattr(row, scope))

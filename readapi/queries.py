@@ -319,8 +319,8 @@ def _matching_users(workspace: Workspace, lookup: Lookup) -> QuerySet[User]:
     users = User.objects.filter(product_id=workspace.product_id)
     if lookup.kind != "tracking_id":
         return users.filter(_matches(lookup, "email"))
-    named = users.filter(external_id=lookup.value)
-    return users.filter(id__in=named.values(id_of_person=Coalesce("joined_to_id", "id")))
+    matches = users.filter(external_id=lookup.value)
+    return users.filter(id__in=matches.values(id_of_person=Coalesce("joined_to_id", "id")))
 
 
 def _matches(lookup: Lookup, case_insensitive: str) -> Q:

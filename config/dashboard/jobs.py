@@ -122,9 +122,9 @@ def list_jobs(now: datetime) -> Iterator[Job]:
 
 
 def _visible_tasks() -> Any:
-    related = ("interval", "crontab", "solar", "clocked")
+    relations = ("interval", "crontab", "solar", "clocked")
     tasks = PeriodicTask.objects.exclude(task=HIDDEN_TASK)
-    return tasks.select_related(*related).order_by("name")
+    return tasks.select_related(*relations).order_by("name")
 
 
 def _require_superuser(request: HttpRequest) -> None:

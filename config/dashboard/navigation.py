@@ -62,9 +62,9 @@ class _Builder:
         self.model, self.view = sections.split_url_name(url_name)
         self.section = sections.SECTIONS.get(self.model, "")
         visible = visible_products(request.user)
-        listed = list(visible[: MAX_PRODUCTS + 1])
-        self.has_more = len(listed) > MAX_PRODUCTS
-        self.products = listed[:MAX_PRODUCTS]
+        candidates = list(visible[: MAX_PRODUCTS + 1])
+        self.has_more = len(candidates) > MAX_PRODUCTS
+        self.products = candidates[:MAX_PRODUCTS]
         self.product = self._find_product(visible)
         ids = {product.pk for product in (*self.products, self.product) if product}
         self.workspaces: dict[int, list[Workspace]] = {}
@@ -112,8 +112,8 @@ class _Builder:
         """The page's product, or the only one there is."""
         if self.place.product_id is None:
             return self.products[0] if len(self.products) == 1 else None
-        listed = {product.pk: product for product in self.products}
-        listed_product: Product | None = listed.get(self.place.product_id)
+        by_id = {product.pk: product for product in self.products}
+        listed_product: Product | None = by_id.get(self.place.product_id)
         return listed_product or visible.filter(pk=self.place.product_id).first()
 
     def _find_workspace(self) -> Workspace | None:
@@ -121,8 +121,8 @@ class _Builder:
         if self.product is None:
             return None
         workspaces = self.workspaces.get(self.product.pk, [])
-        named = [row for row in workspaces if row.pk == self.place.workspace_id]
-        return next(iter(named or workspaces), None)
+        matches = [row for row in workspaces if row.pk == self.place.workspace_id]
+        return next(iter(matches or workspaces), None)
 
     # --- The side bar -------------------------------------------------------------------------
 

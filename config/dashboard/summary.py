@@ -53,8 +53,8 @@ class ProductSummary:
         """Whether no message has ever arrived."""
         waiting = self.last_24h.waiting
         is_empty = waiting is not None and not waiting.messages
-        unused = all(key.last_used_at is None for key in self.keys)
-        return is_empty and unused and not self.has_users and not self.last_24h.accepted
+        is_unused = all(key.last_used_at is None for key in self.keys)
+        return is_empty and is_unused and not self.has_users and not self.last_24h.accepted
 
 
 class Link(NamedTuple):

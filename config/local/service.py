@@ -110,11 +110,11 @@ def _start_roles(
     supervisor.start(_role("web", web, variables))
     # Scoring and license syncs have workers of their own, so that they delay neither messages nor
     # each other. One process is enough for scoring, because PostgreSQL does the work.
-    one, several = ("--concurrency", "1"), ("--concurrency", str(SYNC_CONCURRENCY))
+    single, several = ("--concurrency", "1"), ("--concurrency", str(SYNC_CONCURRENCY))
     later = {
         "worker": (_worker("--queues", "default"), 0.0),
         "beat": (python_module("celery", "--quiet", "--app", "config", "beat"), 0.0),
-        "scoring": (_named_worker("scoring", "scoring", *one), SCORING_START_DELAY),
+        "scoring": (_named_worker("scoring", "scoring", *single), SCORING_START_DELAY),
         "syncs": (_named_worker("syncs", "marketplace", *several), SYNC_START_DELAY),
     }
     for name, (command, seconds) in later.items():

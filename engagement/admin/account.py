@@ -237,9 +237,9 @@ def remove_factor_view(request: HttpRequest, frame: Context, factor_id: int) -> 
 def end_session_view(request: HttpRequest, frame: Context) -> HttpResponse:
     """End one of the person's sessions, or all but this one."""
     login = _login(request)
-    named = request.POST.get("session", "")
-    if named:
-        number = sessions.end(login, named)
+    session_key = request.POST.get("session", "")
+    if session_key:
+        number = sessions.end(login, session_key)
     else:
         number = sessions.end_all(login, keep=request.session.session_key)
     if number:

@@ -71,8 +71,8 @@ class PeopleTable:
 
 def requested_group(query: QueryDict) -> str:
     """The group that the page's *query* asks for; empty for none, and for what is no group."""
-    requested = query.get(PEOPLE_PARAM, "")
-    return requested if requested in _LABELS else ""
+    name = query.get(PEOPLE_PARAM, "")
+    return name if name in _LABELS else ""
 
 
 def listed_group(group: str) -> Group:

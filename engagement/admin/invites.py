@@ -75,7 +75,7 @@ def share(request: HttpRequest, invite: Invite, token: str) -> dict[str, Any]:
     """Send the link if there is an address and a mail server. Returns what the page shows."""
     url = invite_url(request, token)
     is_sent = False
-    failed = ""
+    problem = ""
     if invite.email and settings.HAS_EMAIL:
         try:
             send_mail(
@@ -85,11 +85,11 @@ def share(request: HttpRequest, invite: Invite, token: str) -> dict[str, Any]:
         except (SMTPException, OSError) as error:
             # The text of the error may quote the address or the message.
             logger.warning("An invite could not be sent: %s", type(error).__name__)
-            failed = "The mail server did not take the email. Copy the link and send it yourself."
+            problem = "The mail server did not take the email. Copy the link and send it yourself."
     if not is_sent:
         # The page shows the link.
         mark_secret(request)
-    return {"invite": invite, "url": "" if is_sent else url, "is_sent": is_sent, "failed": failed}
+    return {"invite": invite, "url": "" if is_sent else url, "is_sent": is_sent, "failed": problem}
 
 
 def _subject(invite: Invite) -> str:

@@ -31,18 +31,20 @@ def find_place(request: HttpRequest) -> Place:
 
     Products that the login may not see are no places.
     """
-    named = _named_workspace(request)
+    workspace_row = _named_workspace(request)
     page_row = shown_row(request)
     if page_row is None:
-        product_id = named.product_id if named else _named_product_id(request)
-        return Place(product_id, named.pk if named else None)
+        product_id = workspace_row.product_id if workspace_row else _named_product_id(request)
+        return Place(product_id, workspace_row.pk if workspace_row else None)
     row, admin = page_row
     product_id = admin.product_id_of(row)
     if isinstance(row, Workspace):
         return Place(product_id, row.pk, row, admin)
     if workspace_id := getattr(row, "workspace_id", None):
         return Place(product_id, workspace_id, row, admin)
-    workspace_id = named.pk if named and named.product_id == product_id else None
+    workspace_id = (
+        workspace_row.pk if workspace_row and workspace_row.product_id == product_id else None
+    )
     return Place(product_id, workspace_id, row, admin)
 
 

@@ -148,17 +148,17 @@ def _remove_row(data: QueryDict, total: str, prefix: str) -> QueryDict:
     rows, pressed = str(data.get(total)), str(data.get(REMOVE_ROW, ""))
     if not _WHOLE_NUMBER.fullmatch(rows) or not _WHOLE_NUMBER.fullmatch(pressed):
         return data
-    removed = int(pressed)
-    if removed >= int(rows):
+    row_number = int(pressed)
+    if row_number >= int(rows):
         return data
     reduced = data.copy()
     reduced[total] = str(int(rows) - 1)
     numbered = re.compile(rf"{prefix}-([0-9]+)-(.+)", re.ASCII)
     for name in data:
-        if (match := numbered.fullmatch(name)) and int(match[1]) >= removed:
+        if (match := numbered.fullmatch(name)) and int(match[1]) >= row_number:
             del reduced[name]
     for name in data:
-        if (match := numbered.fullmatch(name)) and int(match[1]) > removed:
+        if (match := numbered.fullmatch(name)) and int(match[1]) > row_number:
             reduced.setlist(f"{prefix}-{int(match[1]) - 1}-{match[2]}", data.getlist(name))
     return reduced
 

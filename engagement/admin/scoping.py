@@ -269,9 +269,9 @@ class ProductScopedAdmin(TrailingAdmin, BoundedLookups):
                 "queryset", self.changeable_products(request).filter_rows(products, "pk")
             )
         elif self.admin_site.is_registered(model):
-            related = self.admin_site.get_model_admin(model)
-            if isinstance(related, ProductScopedAdmin):
-                rows = related.filter_changeable(request, related.get_queryset(request))
+            related_admin = self.admin_site.get_model_admin(model)
+            if isinstance(related_admin, ProductScopedAdmin):
+                rows = related_admin.filter_changeable(request, related_admin.get_queryset(request))
                 kwargs.setdefault("queryset", rows)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 

@@ -267,8 +267,8 @@ class SegmentAdmin(PageAdmin):
         URL's own ``rule``."""
         like, scope = parse_id(request.GET.get("like", "")), request.GET.get("scope", "")
         if like is not None:
-            copied = self.get_queryset(request).filter(pk=like, scope=scope)
-            return next((segments.segment_rule(segment) for segment in copied), None)
+            originals = self.get_queryset(request).filter(pk=like, scope=scope)
+            return next((segments.segment_rule(segment) for segment in originals), None)
         try:
             return parse_rule(json.loads(request.GET["rule"]), get_kind(scope).scope)
         except (KeyError, ValueError, AttributeError, RecursionError):

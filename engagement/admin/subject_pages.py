@@ -315,10 +315,10 @@ def _direction(change: float) -> Trend:
 def _describe_cause(events: Sequence[EventChange], change: float) -> str:
     """The event whose points moved most in the direction of the score."""
     direction = 1 if change > 0 else -1
-    moved = [event for event in events if direction * event.points_change > 0]
-    if not change or not moved:
+    movers = [event for event in events if direction * event.points_change > 0]
+    if not change or not movers:
         return ""
-    event = max(moved, key=lambda event: direction * event.points_change).points
+    event = max(movers, key=lambda event: direction * event.points_change).points
     return (
         f"Mainly because of “{event.name}” "
         f"({event.last_period_points:,} → {event.points:,} points)."

@@ -123,15 +123,15 @@ class _World:
     def customer(self, company: Company, first_user: int, users: int) -> Customer:
         chance = self._chance
         start, curve = self._activity()
-        created = self._creation_time(start)
-        seen_at = max(created, self._midnights[0])
+        created_at = self._creation_time(start)
+        seen_at = max(created_at, self._midnights[0])
         traits = {
             "name": company.name,
             "domain": company.domain,
             "country": company.country,
             "industry": chance.choice(vocabulary.INDUSTRIES),
             "plan": next(plan for least, plan in vocabulary.PLANS if users >= least),
-            "createdAt": created.isoformat(),
+            "createdAt": created_at.isoformat(),
         }
         opens = min(max(8 - company.hours, 0), 14) * 3600
         addresses: set[str] = set()
@@ -151,8 +151,8 @@ class _World:
     def _creation_time(self, day: int) -> datetime:
         """A random time on the day with this number, but not in the future."""
         seconds = self._chance.randrange(_DAY_SECONDS)
-        created = self._midnights[0] + timedelta(days=day, seconds=seconds)
-        return min(created, self._now - timedelta(minutes=1))
+        created_at = self._midnights[0] + timedelta(days=day, seconds=seconds)
+        return min(created_at, self._now - timedelta(minutes=1))
 
     def _person(
         self,
@@ -173,15 +173,15 @@ class _World:
         addresses.add(address)
         # Colleagues join one by one after the customer has started.
         joins = start if is_first else start + int(chance.expovariate(1 / 60))
-        created = self._creation_time(min(joins, self._size.days - 1))
+        created_at = self._creation_time(min(joins, self._size.days - 1))
         traits = {
             "name": f"{given_name} {family}",
             "email": f"{address}@{company.domain}",
             "role": "admin" if is_first else chance.choice(vocabulary.ROLES),
             "language": chance.choice(vocabulary.LANGUAGES),
-            "createdAt": created.isoformat(),
+            "createdAt": created_at.isoformat(),
         }
-        seen_at = max(created, self._midnights[0])
+        seen_at = max(created_at, self._midnights[0])
         event_uses = self._event_uses(seen_at, curve, opens)
         return DemoUser(f"u-{number + 1:07d}", traits, seen_at, event_uses)
 

@@ -127,11 +127,11 @@ def segments_left(product_id: int) -> int:
 
 def count_usage(now: datetime) -> None:
     """Count what each product has, unless the last count is recent enough."""
-    counted = {usage.product_id: usage for usage in ProductUsage.objects.all()}
+    stored_usage = {usage.product_id: usage for usage in ProductUsage.objects.all()}
     ids = list(Product.objects.filter(deletion_requested_at=None).values_list("pk", flat=True))
     states = load(ids)
     for product_id in ids:
-        usage = counted.get(product_id)
+        usage = stored_usage.get(product_id)
         if usage is None or now - usage.counted_at >= _interval(states[product_id]):
             _count(product_id, now)
 

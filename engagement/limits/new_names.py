@@ -81,7 +81,7 @@ def _names_without_room(
     if not unmet:
         return set()
     # The first that arrive get the room.
-    ordered = list(
+    sorted_keys = list(
         dict.fromkeys(
             key
             for each in messages
@@ -89,12 +89,12 @@ def _names_without_room(
             and (key := (each.product_id, each.message.event)) in unmet
         )
     )
-    products, names = zip(*ordered, strict=True)
+    products, names = zip(*sorted_keys, strict=True)
     columns = {"products": list(products), "names": list(names)}
     existing = {(product, name) for product, name in sql.fetch(_EXISTING_NAMES, columns)}
     room: dict[int, int] = {}
     without_room: set[Key] = set()
-    for key in ordered:
+    for key in sorted_keys:
         product_id = key[0]
         if key in existing:
             continue
@@ -135,12 +135,12 @@ def _unknown_subjects(
     if not full:
         return set()
     of_full = [each for each in messages if each.product_id in full]
-    named = {key for each in of_full for key in _subjects(each)}
-    if not named:
+    subjects = {key for each in of_full for key in _subjects(each)}
+    if not subjects:
         return set()
-    unknown = set(named)
+    unknown = set(subjects)
     for table, statement in _EXISTING_IN.items():
-        of_table = sorted(key[1:] for key in named if key[0] == table)
+        of_table = sorted(key[1:] for key in subjects if key[0] == table)
         columns = {"products": [key[0] for key in of_table], "ids": [key[1] for key in of_table]}
         unknown -= {(table, product, id) for product, id in sql.fetch(statement, columns)}
     return unknown

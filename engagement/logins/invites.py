@@ -40,8 +40,8 @@ def create(
 
 def open_invites(now: datetime) -> QuerySet[Invite]:
     """The invites that still work."""
-    unused = Invite.objects.filter(used_at=None, revoked_at=None, expires_at__gt=now)
-    return unused.filter(product__deletion_requested_at=None).select_related("product", "login")
+    invites = Invite.objects.filter(used_at=None, revoked_at=None, expires_at__gt=now)
+    return invites.filter(product__deletion_requested_at=None).select_related("product", "login")
 
 
 def find(token: str, now: datetime) -> Invite | None:

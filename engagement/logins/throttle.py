@@ -127,11 +127,11 @@ def _wait(
     rows: Iterable[LoginAttempts], limits: Mapping[str, ThrottleLimit], now: datetime
 ) -> timedelta:
     """The longest wait of the rows."""
-    counted = list(rows)
-    own = [row for row in counted if limits[row.subject] is BY_NAME_AND_ADDRESS]
+    attempts = list(rows)
+    own = [row for row in attempts if limits[row.subject] is BY_NAME_AND_ADDRESS]
     if own and _is_known(own[0], now):
-        counted = own
-    return max((_remaining(row, limits[row.subject], now) for row in counted), default=NO_WAIT)
+        attempts = own
+    return max((_remaining(row, limits[row.subject], now) for row in attempts), default=NO_WAIT)
 
 
 def _is_known(row: LoginAttempts, now: datetime) -> bool:

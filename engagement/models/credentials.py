@@ -83,7 +83,7 @@ class Credential(models.Model):
 
     def create_replacement(self, now: datetime) -> Self:
         """A new credential for the same use, which lives as long as this one was to live."""
-        copied = {name: getattr(self, name) for name in ("owner", "purpose", *self.RIGHTS)}
+        values = {name: getattr(self, name) for name in ("owner", "purpose", *self.RIGHTS)}
         if self.expires_at is not None:
-            copied["expires_at"] = now + (self.expires_at - self.created_at)
-        return type(self).create(self.product, self.name, **copied)
+            values["expires_at"] = now + (self.expires_at - self.created_at)
+        return type(self).create(self.product, self.name, **values)

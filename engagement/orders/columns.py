@@ -66,10 +66,10 @@ def sorted_rows(
         F(name).desc(nulls_last=nulls_last) if descending else F(name).asc(nulls_last=nulls_last)
         for name in names
     ]
-    ordered: QuerySet[Any] = rows.order_by(
+    rows_in_order: QuerySet[Any] = rows.order_by(
         *order, f"-{kind.id_column}" if descending else kind.id_column
     )
-    return ordered
+    return rows_in_order
 
 
 def check_column(column: str, scope: Scope) -> None:

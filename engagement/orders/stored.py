@@ -125,10 +125,10 @@ def _missing_orders(
 
 
 def _delete_unused(now: datetime) -> None:
-    unused = StoredOrder.objects.filter(
+    unused_orders = StoredOrder.objects.filter(
         column__startswith=TRAIT_PREFIX, used_at__lt=now - TRAIT_RETENTION
     )
-    for order in unused:
+    for order in unused_orders:
         _delete(order)
 
 

@@ -54,29 +54,29 @@ def _parse(url: str) -> Proxy:
 
 def connect(proxy: Proxy, target: Target, timeout: float) -> socket.socket:
     """Have the proxy connect to the target's first address. Raises OSError."""
-    connected = socket.create_connection((proxy.host, proxy.port), timeout=timeout)
+    connection = socket.create_connection((proxy.host, proxy.port), timeout=timeout)
     try:
         address = target.addresses[0]
         place = f"[{address}]:{target.port}" if ":" in address else f"{address}:{target.port}"
         lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
         if proxy.authorization:
             lines.append(f"Proxy-Authorization: {proxy.authorization}")
-        connected.sendall("\r\n".join([*lines, "", ""]).encode("ascii"))
-        status = _STATUS.match(_read_head(connected))
+        connection.sendall("\r\n".join([*lines, "", ""]).encode("ascii"))
+        status = _STATUS.match(_read_head(connection))
         if status is None or not 200 <= int(status[1]) < 300:
             code = status[1].decode() if status else "no HTTP"
             raise ProxyError(f"The proxy made no connection: it answered {code}.")
     except BaseException:
-        connected.close()
+        connection.close()
         raise
-    return connected
+    return connection
 
 
-def _read_head(connected: socket.socket) -> bytes:
+def _read_head(connection: socket.socket) -> bytes:
     """The response up to the empty line, byte by byte: what follows is the target's."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
-        byte = connected.recv(1)
+        byte = connection.recv(1)
         if not byte or len(head) > MAX_RESPONSE:
             raise ProxyError("The proxy made no connection: its response is incomplete.")
         head += byte

@@ -116,20 +116,20 @@ class OutboundRequest:
 
     def _connect(self, target: Target) -> socket.socket:
         """Connect to a checked address. TLS verifies the name of the host."""
-        connected = self._connect_plain(target)
+        connection = self._connect_plain(target)
         with self._lock:
             # TLS detaches the socket, so only a duplicate can cut the request off.
-            self._duplicate = socket.socket(fileno=os.dup(connected.fileno()))
+            self._duplicate = socket.socket(fileno=os.dup(connection.fileno()))
             is_cut_off = self._is_cut_off
         if is_cut_off:
-            connected.close()
+            connection.close()
             raise TimeoutError
         if target.scheme == "http":
-            return connected
+            return connection
         try:
-            return _tls().wrap_socket(connected, server_hostname=target.host)
+            return _tls().wrap_socket(connection, server_hostname=target.host)
         except BaseException:
-            connected.close()
+            connection.close()
             raise
 
     def _connect_plain(self, target: Target) -> socket.socket:

@@ -59,8 +59,8 @@ class Join(NamedTuple):
     def current(self) -> ExternalKey:
         """The id that stands for the person."""
         merged = [alias for person in self.persons for alias in person.aliases.values()]
-        named = [_stored(message) for message in self.messages]
-        return self.survivor.user.product_id, current_id([*merged, *named])
+        own_aliases = [_stored(message) for message in self.messages]
+        return self.survivor.user.product_id, current_id([*merged, *own_aliases])
 
     @property
     def persons(self) -> list[Person]:
@@ -81,7 +81,7 @@ def join_users(messages: Sequence[AliasMessage]) -> JoinResult:
         return JoinResult(itself, [], {}, [])
     persons, grouping = _lock_persons(naming)
     joins = _joins(persons, grouping)
-    dropped, entered = _merge_subjects(joins)
+    dropped, new_accounts = _merge_subjects(joins)
     _store_aliases(joins)
     _link_ids(joins)
     _rename(joins)
@@ -90,7 +90,7 @@ def join_users(messages: Sequence[AliasMessage]) -> JoinResult:
         for join in joins
         for user in join.old_users
     )
-    return JoinResult([*itself, *grouping.accepted], grouping.rejected, dropped, entered)
+    return JoinResult([*itself, *grouping.accepted], grouping.rejected, dropped, new_accounts)
 
 
 # --- Locking --------------------------------------------------------------------------------
@@ -115,9 +115,9 @@ def _lock_persons(messages: Sequence[AliasMessage]) -> tuple[list[Person], Group
     """The persons that the aliases name, locked, and the groups that they make. Creates rows for
     unknown ids, unless their aliases are rejected."""
     keys = {key for message in messages for key in (message.previous, message.user)}
-    created: set[int] = set()
+    created_ids: set[int] = set()
     while True:
-        persons = _lock_known(keys, created)
+        persons = _lock_known(keys, created_ids)
         grouping = group_ids([person.ids for person in persons], messages)
         accepted = {
             key: SubjectUpdate(message.at, message.at)
@@ -128,10 +128,10 @@ def _lock_persons(messages: Sequence[AliasMessage]) -> tuple[list[Person], Group
         missing = accepted.keys() - known_keys
         if not missing:
             return persons, grouping
-        created |= {user.id for user in create_users(missing, accepted).values()}
+        created_ids |= {user.id for user in create_users(missing, accepted).values()}
 
 
-def _lock_known(keys: Collection[ExternalKey], created: set[int]) -> list[Person]:
+def _lock_known(keys: Collection[ExternalKey], created_ids: set[int]) -> list[Person]:
     """The persons who have any of the ids. Those in *created* are new."""
     while True:
         owners = {
@@ -148,7 +148,7 @@ def _lock_known(keys: Collection[ExternalKey], created: set[int]) -> list[Person
     for key, owner in owners.items():
         persons[owner].ids.add(key)
     for person in persons.values():
-        person.user.is_new = person.user.id in created
+        person.user.is_new = person.user.id in created_ids
     parameters = [(person.user.product_id, id) for id, person in persons.items()]
     for owner, *ids, at, arrival in sql.fetch(
         _READ_ALIASES, sql.arrays(parameters, "products", "users")
@@ -199,7 +199,7 @@ def _merge_subjects(joins: Sequence[Join]) -> tuple[dict[int, list[str]], list[t
     traits that have no room, and the accounts that this gives an identified user."""
     merging = [join for join in joins if join.old_users]
     items: set[RescoreItem] = set()
-    entered: list[tuple[int, int]] = []
+    new_accounts: list[tuple[int, int]] = []
     for join in merging:
         users = [join.survivor.user, *join.old_users]
         newly = [user for user in users if not user.is_identified]
@@ -207,7 +207,7 @@ def _merge_subjects(joins: Sequence[Join]) -> tuple[dict[int, list[str]], list[t
             newly = []
         entered_here = attribution.all_accounts_of(newly)
         items |= _rescore_items(users, newly, entered_here)
-        entered += entered_here
+        new_accounts += entered_here
     rescore_queue.enqueue(items)
     dropped: dict[int, list[str]] = {}
     sized = [
@@ -216,7 +216,7 @@ def _merge_subjects(joins: Sequence[Join]) -> tuple[dict[int, list[str]], list[t
     ]
     for chunk in stored_traits.chunks(sized):
         dropped |= _merge_rows(chunk)
-    return dropped, entered
+    return dropped, new_accounts
 
 
 def _merge_rows(joins: Sequence[Join]) -> dict[int, list[str]]:
@@ -247,11 +247,11 @@ def _merge_rows(joins: Sequence[Join]) -> dict[int, list[str]]:
 
 
 def _rescore_items(
-    users: Sequence[UserState], newly: Sequence[UserState], entered: Iterable[tuple[int, int]]
+    users: Sequence[UserState], newly: Sequence[UserState], new_accounts: Iterable[tuple[int, int]]
 ) -> set[RescoreItem]:
     """The users and their accounts. The events of a *newly* identified user count from now on."""
     items = {rescore_queue.rescore_user(user.product_id, user.id) for user in users}
-    items |= {rescore_queue.rescore_account(*account) for account in entered}
+    items |= {rescore_queue.rescore_account(*account) for account in new_accounts}
     items |= {
         rescore_queue.rescore_account(user.product_id, user.account_id)
         for user in users
@@ -289,12 +289,14 @@ _INSERT_ALIASES: LiteralString = """
 
 def _store_aliases(joins: Sequence[Join]) -> None:
     """Store the aliases with the rows that are left; of a repeated pair the latest."""
-    moved: list[tuple[int, int, int]] = []
-    raised: list[sql.Row] = []
+    moved_aliases: list[tuple[int, int, int]] = []
+    raised_aliases: list[sql.Row] = []
     inserted: list[sql.Row] = []
     for join in joins:
         product, survivor = join.survivor.user.product_id, join.survivor.user.id
-        moved += ((product, person.user.id, survivor) for person in join.joined if person.aliases)
+        moved_aliases += (
+            (product, person.user.id, survivor) for person in join.joined if person.aliases
+        )
         stored = {pair: alias for person in join.persons for pair, alias in person.aliases.items()}
         latest = {message.pair: _stored(message) for message in sorted(join.messages, key=_order)}
         for pair, alias in latest.items():
@@ -302,12 +304,12 @@ def _store_aliases(joins: Sequence[Join]) -> None:
             if pair not in stored:
                 inserted.append(row)
             elif alias.stamp > stored[pair].stamp:
-                raised.append(row)
+                raised_aliases.append(row)
     columns = ("products", "users", "previous", "new", "at", "arrivals")
-    if moved:
-        sql.execute(_MOVE_ALIASES, sql.arrays(moved, "products", "users", "kept"))
-    if raised:
-        sql.execute(_RAISE_STAMPS, sql.arrays(raised, *columns))
+    if moved_aliases:
+        sql.execute(_MOVE_ALIASES, sql.arrays(moved_aliases, "products", "users", "kept"))
+    if raised_aliases:
+        sql.execute(_RAISE_STAMPS, sql.arrays(raised_aliases, *columns))
     if inserted:
         sql.execute(_INSERT_ALIASES, sql.arrays(inserted, *columns))
 

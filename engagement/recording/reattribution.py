@@ -247,11 +247,13 @@ def request_spans(spans: Sequence[Span]) -> None:
     by_user: dict[int, list[Span]] = {}
     for span in spans:
         by_user.setdefault(span.user_id, []).append(span)
-    requested: list[Span] = []
+    spans_to_request: list[Span] = []
     for own in by_user.values():
         # The spans of a user are in order of time.
-        requested += own if len(own) <= MAX_SPANS_PER_USER else [own[0]._replace(end=own[-1].end)]
-    _insert(requested)
+        spans_to_request += (
+            own if len(own) <= MAX_SPANS_PER_USER else [own[0]._replace(end=own[-1].end)]
+        )
+    _insert(spans_to_request)
 
 
 def _insert(spans: Sequence[Span]) -> None:
@@ -330,18 +332,18 @@ def _move(examined: Iterable[EventAttribution]) -> set[ChangedCount]:
         map(_KEY_AND_ACCOUNT, moving), "products", "users", "at", "arrivals", "accounts"
     )
     sql.execute(_MOVE, arrays)
-    removed = _count(moving, lambda event: event.account_id)
+    removed_counts = _count(moving, lambda event: event.account_id)
     added = _count(moving, lambda event: event.correct_account_id)
-    daily_counts.subtract(removed)
+    daily_counts.subtract(removed_counts)
     daily_counts.add(added)
-    days = daily_counts.earliest_days({**removed, **added})
+    days = daily_counts.earliest_days({**removed_counts, **added})
     rescore_queue.enqueue(
         {
             rescore_queue.rescore_days_since(product, date.fromordinal(day))
             for product, day in days.items()
         }
     )
-    return {ChangedCount(key[0], key[1], key[4]) for key in (*removed, *added)}
+    return {ChangedCount(key[0], key[1], key[4]) for key in (*removed_counts, *added)}
 
 
 def _count(

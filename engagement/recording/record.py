@@ -83,8 +83,8 @@ def _record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     recordable, excess = split_excess(list(messages))
     if not recordable:
         return RecordResult([], {}, excess=tuple(excess))
-    named = trait_names.limit_names(recordable)
-    batch = build_batch(named.messages)
+    limited_messages = trait_names.limit_names(recordable)
+    batch = build_batch(limited_messages.messages)
     dropped_traits, rejected = _join(batch)
     rows = resolve(batch)
     write(batch, rows)
@@ -93,7 +93,7 @@ def _record(messages: Sequence[ReceivedMessage]) -> RecordResult:
         dropped_traits | batch.dropped_traits(),
         [message for message in recordable if message.arrival in rejected] if rejected else (),
         tuple(excess),
-        named.dropped,
+        limited_messages.dropped,
     )
 
 

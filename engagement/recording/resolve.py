@@ -137,9 +137,11 @@ def _ensure_accounts(
     ids = _fetch_ids(_FIND_ACCOUNTS, _key_arrays(updates))
     complete: set[tuple[int, int]] = set()
     if missing := updates.keys() - ids.keys():
-        created = _create_accounts(missing, updates)
-        ids |= created
-        complete = {(key[0], id) for key, id in created.items() if updates[key].is_identified}
+        created_accounts = _create_accounts(missing, updates)
+        ids |= created_accounts
+        complete = {
+            (key[0], id) for key, id in created_accounts.items() if updates[key].is_identified
+        }
     if missing := updates.keys() - ids.keys():
         # Another worker created these in the meantime.
         ids |= _fetch_ids(_FIND_ACCOUNTS, _key_arrays(missing))
@@ -152,12 +154,12 @@ def _create_accounts(
     """Create the accounts, with their traits: writing the row again would cost as much as
     creating it."""
     # Sorted, so that two workers that create the same accounts cannot deadlock.
-    ordered = sorted(keys)
-    rows = [updates[key] for key in ordered]
+    sorted_keys = sorted(keys)
+    rows = [updates[key] for key in sorted_keys]
     return _fetch_ids(
         _CREATE_ACCOUNTS,
         {
-            **_key_arrays(ordered),
+            **_key_arrays(sorted_keys),
             **sql.arrays(
                 ((row.is_identified, row.first_at, row.last_at) for row in rows),
                 "identified",
@@ -246,12 +248,12 @@ def create_users(
 ) -> dict[ExternalKey, UserState]:
     # Sorted, so that two workers that create the same users cannot deadlock.
     rows = [(*key, updates[key].first_at, updates[key].last_at) for key in sorted(keys)]
-    created = _fetch_ids(_CREATE_USERS, sql.arrays(rows, "products", "keys", "first", "last"))
+    created_ids = _fetch_ids(_CREATE_USERS, sql.arrays(rows, "products", "keys", "first", "last"))
     return {
         key: UserState(
             id, key[0], False, None, None, updates[key].first_at, updates[key].last_at, is_new=True
         )
-        for key, id in created.items()
+        for key, id in created_ids.items()
     }
 
 

@@ -203,7 +203,7 @@ def _drop_old_stamps(values: dict[str, Any], stamps: dict[str, Any]) -> None:
     """
     if len(stamps) - len(values) <= MAX_REMOVED_STAMPS:
         return
-    removed = [name for name in stamps if name not in values]
-    removed.sort(key=lambda name: tuple(stamps[name]), reverse=True)
-    for name in removed[MAX_REMOVED_STAMPS:]:
+    removed_names = [name for name in stamps if name not in values]
+    removed_names.sort(key=lambda name: tuple(stamps[name]), reverse=True)
+    for name in removed_names[MAX_REMOVED_STAMPS:]:
         del stamps[name]

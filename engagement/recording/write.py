@@ -139,8 +139,8 @@ def update_users(users: Sequence[UserState], updates: dict[int, SubjectUpdate]) 
 
 
 def _lower_first_seen(rows: Iterable[tuple[int, int, datetime]]) -> None:
-    if ordered := sorted(rows):
-        sql.execute(_LOWER_FIRST_SEEN, sql.arrays(ordered, "ids", "products", "first"))
+    if sorted_rows := sorted(rows):
+        sql.execute(_LOWER_FIRST_SEEN, sql.arrays(sorted_rows, "ids", "products", "first"))
 
 
 # --- Accounts -------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ _WRITE_ACCOUNTS: LiteralString = f"""
 
 
 def _write_accounts(
-    batch: Batch, rows: BatchRows, entered: set[int]
+    batch: Batch, rows: BatchRows, entered_ids: set[int]
 ) -> tuple[list[tuple[int, int]], dict[int, AccountChange]]:
     """Write the accounts of the batch that are not complete yet, and identify those in *entered*.
 
@@ -187,19 +187,19 @@ def _write_accounts(
         for key, update in batch.accounts.items()
         if (account_id := rows.account_ids[key]) not in complete
     }
-    if not updates and not entered:
+    if not updates and not entered_ids:
         return [], {}
-    locked = sql.fetch(_LOCK_ACCOUNTS, {"ids": [*updates, *entered]})
-    if entered:
-        sql.execute(_IDENTIFY_ACCOUNTS, {"ids": list(entered)})
-    sized = [((id, product), size) for id, product, _, size in locked if id in updates]
+    locked_rows = sql.fetch(_LOCK_ACCOUNTS, {"ids": [*updates, *entered_ids]})
+    if entered_ids:
+        sql.execute(_IDENTIFY_ACCOUNTS, {"ids": list(entered_ids)})
+    sized = [((id, product), size) for id, product, _, size in locked_rows if id in updates]
     changes: dict[int, AccountChange] = {}
     for chunk in stored_traits.chunks(sized):
         changes |= _update_accounts(chunk, {id: updates[id] for id, _ in chunk})
     identified = [
         (product, id)
-        for id, product, was_identified, _ in locked
-        if not was_identified and (id in entered or updates[id].is_identified)
+        for id, product, was_identified, _ in locked_rows
+        if not was_identified and (id in entered_ids or updates[id].is_identified)
     ]
     return identified, changes
 

@@ -48,10 +48,9 @@ def request_deletion(product_id: int, now: datetime) -> bool:
 
 def resume_all_deletions(out_of_time: Callable[[], bool]) -> bool:
     """Resume every requested deletion. Returns False if time ran out first."""
-    requested = Product.objects.filter(deletion_requested_at__isnull=False).order_by("pk")
+    products = Product.objects.filter(deletion_requested_at__isnull=False).order_by("pk")
     return all(
-        resume_deletion(pk, out_of_time=out_of_time)
-        for pk in requested.values_list("pk", flat=True)
+        resume_deletion(pk, out_of_time=out_of_time) for pk in products.values_list("pk", flat=True)
     )
 
 
@@ -97,8 +96,8 @@ def _delete_product(product: Product) -> tuple[int, bool]:
     # A worker that shared the lock may have written a last row.
     if rows := _delete_rows(product.pk):
         return rows, True
-    deleted, _ = product.delete()
-    return deleted, False
+    row_count, _ = product.delete()
+    return row_count, False
 
 
 def _delete_rows(product_id: int) -> int:

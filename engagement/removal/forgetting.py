@@ -145,8 +145,8 @@ def _delete_scores(subject: SubjectRef, row_id: int) -> None:
 
 def erase_forgotten(out_of_time: OutOfTime = lambda: False) -> bool:
     """Delete what is left of forgotten subjects. Returns False if time ran out first."""
-    unfinished = ForgottenSubject.objects.filter(row_id__isnull=False).order_by("pk")
-    for pk in unfinished.values_list("pk", flat=True):
+    subjects = ForgottenSubject.objects.filter(row_id__isnull=False).order_by("pk")
+    for pk in subjects.values_list("pk", flat=True):
         more = True
         while more:
             if out_of_time():

@@ -81,7 +81,7 @@ def _work_in_turns(
     global _last_product
     scored = 0
     waiting, met = _next_products(set()), set[int]()
-    finished: dict[int, float] = {}
+    finish_times: dict[int, float] = {}
     while waiting:
         met |= set(waiting)
         limit = REQUESTS_PER_TURN if _is_shared(waiting) else REQUESTS_PER_TRANSACTION
@@ -96,10 +96,10 @@ def _work_in_turns(
             _turns_at[product_id] = time.monotonic()
             scored += count
             if has_more:
-                finished.pop(product_id, None)
+                finish_times.pop(product_id, None)
             else:
-                finished[product_id] = time.monotonic()
-        waiting = _next_products(_resting(finished, met))
+                finish_times[product_id] = time.monotonic()
+        waiting = _next_products(_resting(finish_times, met))
     return scored
 
 
@@ -112,19 +112,19 @@ def _is_shared(waiting: Collection[int]) -> bool:
     return len(_turns_at.keys() | set(waiting)) > 1
 
 
-def _resting(finished: Mapping[int, float], met: Set[int]) -> set[int]:
+def _resting(finish_times: Mapping[int, float], met: Set[int]) -> set[int]:
     """The finished products that get no other turn now. If all are finished, the next call is for
     what has arrived."""
-    if len(finished) == len(met):
-        return set(finished)
+    if len(finish_times) == len(met):
+        return set(finish_times)
     now = time.monotonic()
-    return {product_id for product_id, at in finished.items() if now < at + PAUSE_SECONDS}
+    return {product_id for product_id, at in finish_times.items() if now < at + PAUSE_SECONDS}
 
 
-def _next_products(finished: Set[int]) -> list[int]:
+def _next_products(resting: Set[int]) -> list[int]:
     """The unfinished products with requests, in the order of their turns."""
     statement = _PRODUCTS_ON_NODES if distribution.is_distributed() else _PRODUCTS
-    ids = [product_id for (product_id,) in sql.fetch(statement) if product_id not in finished]
+    ids = [product_id for (product_id,) in sql.fetch(statement) if product_id not in resting]
     return sorted(ids, key=lambda product_id: (product_id <= _last_product, product_id))
 
 

@@ -102,8 +102,8 @@ def _stamp_step(turned_day: TurnedDay, scope: Scope, rules: Iterable[Rule]) -> i
     last: int | None = ids[STEP - 1 : STEP].first()
     if last is not None:
         rows = rows.filter(**{f"{kind.id_column}__lte": last})
-    moved = rows.filter(_moves(turned_day, rules)).values_list(kind.id_column, flat=True)
-    changes.stamp(score_set.product_id, {scope: list(moved)})
+    moving_ids = rows.filter(_moves(turned_day, rules)).values_list(kind.id_column, flat=True)
+    changes.stamp(score_set.product_id, {scope: list(moving_ids)})
     return last
 
 

@@ -189,9 +189,9 @@ def _score_accounts(
 
 
 def _steps(ids: Collection[int], size: int) -> Iterator[Collection[int]]:
-    ordered = sorted(ids)
-    for start in range(0, len(ordered), size):
-        yield ordered[start : start + size]
+    sorted_ids = sorted(ids)
+    for start in range(0, len(sorted_ids), size):
+        yield sorted_ids[start : start + size]
 
 
 # --- The score set of the what-if -----------------------------------------------------------

@@ -269,17 +269,17 @@ def _breadth_narrowing(facts: AccountFacts, details: Details) -> Iterator[Insigh
         return
     if 100 * now > NARROWING_MAX_PERCENT * before:
         return
-    unused = [
+    unused_names = [
         f"“{event.name}”"
         for event in details.event_points
         if event.last_period_count and not event.count
     ]
-    if more := unused[MAX_EVENTS_NAMED:]:
-        unused[MAX_EVENTS_NAMED:] = [f"{len(more):,} more"]
+    if more := unused_names[MAX_EVENTS_NAMED:]:
+        unused_names[MAX_EVENTS_NAMED:] = [f"{len(more):,} more"]
     yield Insight(
         "breadth_narrowing",
         f"Only {now:,} of {before:,} events are still in use."
-        + (f" No longer used: {join_texts(unused)}." if unused else ""),
+        + (f" No longer used: {join_texts(unused_names)}." if unused_names else ""),
         {"event_names": now, "event_names_last_period": before},
     )
 
@@ -348,10 +348,10 @@ def _renewal_at_risk(facts: AccountFacts, details: Details) -> Iterator[Insight]
 
 def _new_account(facts: AccountFacts, details: Details) -> Iterator[Insight]:
     if facts.is_new:
-        days, created = facts.tenure_days, facts.created_at
+        days, created_at = facts.tenure_days, facts.created_at
         yield Insight(
             "new_account",
-            f"New: {'created' if created else 'first seen'} {format_days_ago(days)}. "
+            f"New: {'created' if created_at else 'first seen'} {format_days_ago(days)}. "
             f"The score is {facts.scores.now}.",
             {"days": days, "score": facts.scores.now},
         )

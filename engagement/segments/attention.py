@@ -56,12 +56,12 @@ def rank_insights(score_set: ScoreSet) -> Ranking:
     counts = ACCOUNTS.engagement_rows(score_set).aggregate(
         **{kind: Count(Case(When(filter_, then=Value(1)))) for kind, filter_ in filters.items()}
     )
-    listed: dict[InsightKind, list[int]] = {}
+    ids_by_kind: dict[InsightKind, list[int]] = {}
     kinds = [kind for kind in INSIGHTS if counts[kind] and kind not in _UNLISTED]
     if kinds:
         for kind, account_id in _costliest(score_set, kinds, filters):
-            listed.setdefault(kind, []).append(account_id)
-    return Ranking({kind: counts[kind] for kind in INSIGHTS if counts[kind]}, listed)
+            ids_by_kind.setdefault(kind, []).append(account_id)
+    return Ranking({kind: counts[kind] for kind in INSIGHTS if counts[kind]}, ids_by_kind)
 
 
 def load_attention(score_set: ScoreSet, ranking: Ranking) -> Attention:

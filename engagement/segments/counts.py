@@ -174,21 +174,21 @@ def recount(score_set: ScoreSet, now: datetime) -> None:
     # Cleared first: a change during the count makes the counts stale again.
     ScoreSet.objects.filter(pk=score_set.pk).update(cached_counts_stale=False)
     started = time.monotonic()
-    counted: dict[str, Any] = {}
+    totals: dict[str, Any] = {}
     for name, count in _PARTS.items():
-        if name in _WITHOUT_ACCOUNTS and counted.get("accounts") == 0:
-            counted |= _WITHOUT_ACCOUNTS[name]
+        if name in _WITHOUT_ACCOUNTS and totals.get("accounts") == 0:
+            totals |= _WITHOUT_ACCOUNTS[name]
             continue
         try:
             with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
-                counted |= count(score_set)
+                totals |= count(score_set)
         except sql.StatementTimeout:
             logger.warning("Counting the %s of score set %d took too long.", name, score_set.pk)
-    counted |= {"counted_at": now, "seconds": time.monotonic() - started}
-    if "users" in counted:
-        CachedCounts.objects.update_or_create(score_set=score_set, defaults=counted)
+    totals |= {"counted_at": now, "seconds": time.monotonic() - started}
+    if "users" in totals:
+        CachedCounts.objects.update_or_create(score_set=score_set, defaults=totals)
     else:
-        CachedCounts.objects.filter(score_set=score_set).update(**counted)
+        CachedCounts.objects.filter(score_set=score_set).update(**totals)
 
 
 def _totals(score_set: ScoreSet) -> dict[str, Any]:

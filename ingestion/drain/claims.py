@@ -198,10 +198,10 @@ def _resume(now: datetime) -> Claim | None:
     while rows := sql.fetch(_RESUME, {"grace": CLAIM_GRACE_SECONDS}):
         ((id, ids, attempts),) = rows
         claim = Claim(id, ids, attempts, is_new=False)
-        unfinished = attempts - 1
-        if len(ids) == 1 and unfinished >= MAX_SINGLE_ATTEMPTS:
+        failed_attempts = attempts - 1
+        if len(ids) == 1 and failed_attempts >= MAX_SINGLE_ATTEMPTS:
             _quarantine(claim, now)
-        elif len(ids) > 1 and unfinished >= MAX_BATCH_ATTEMPTS:
+        elif len(ids) > 1 and failed_attempts >= MAX_BATCH_ATTEMPTS:
             _split(claim)
         else:
             return claim

@@ -204,7 +204,7 @@ def _drop_excess(
     now: datetime,
 ) -> PartOutcome:
     """List the first messages that exceed a limit, and count them all."""
-    listed: dict[int, tuple[ClaimedMessage, ReceivedMessage]] = {}
+    listed_drops: dict[int, tuple[ClaimedMessage, ReceivedMessage]] = {}
     reasons: Counter[tuple[int | None, DropReason]] = Counter()
     by_hour: hours.HourlyCounts = Counter()
     for message in claimed:
@@ -214,20 +214,20 @@ def _drop_excess(
         product_id = senders[bytes(message.key_digest)].product_id
         assert product_id is not None
         by_hour[product_id, hours.start_of_hour(message.received_at), reason.value] += 1
-        payload = _readable(message) if len(listed) < MAX_LISTED_EXCESS else None
+        payload = _readable(message) if len(listed_drops) < MAX_LISTED_EXCESS else None
         if payload is None or isinstance(payload, UnusableMessage):
             reasons[product_id, reason] += 1
         else:
             received = ReceivedMessage(product_id, message.id, message.received_at, payload)
-            listed[message.id] = (message, received)
+            listed_drops[message.id] = (message, received)
     # The list must not bring back ids that were deleted on request.
-    allowed, forgotten = split_suppressed([received for _, received in listed.values()])
+    allowed, forgotten = split_suppressed([received for _, received in listed_drops.values()])
     for received in forgotten:
         reasons[received.product_id, excess[received.arrival]] += 1
     drops.save_drops(
         [
             _drop(
-                listed[received.arrival][0],
+                listed_drops[received.arrival][0],
                 received.product_id,
                 excess[received.arrival],
                 received.message,

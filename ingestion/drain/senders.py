@@ -39,11 +39,11 @@ def find_senders(digests: set[bytes]) -> dict[bytes, SenderKey]:
     keys = list(IngestionKey.objects.filter(digest__in=digests).defer("secret"))
     existing = {bytes(key.digest) for key in keys}
     others = _other_credentials(digests - existing - {drops.NO_KEY})
-    locked = locks.share_lock_products({each.product_id for each in (*keys, *others)})
+    locked_products = locks.share_lock_products({each.product_id for each in (*keys, *others)})
     return {
         bytes(each.digest): SenderKey(
             each.pk if isinstance(each, IngestionKey) else None,
-            each.product_id if each.product_id in locked else None,
+            each.product_id if each.product_id in locked_products else None,
             each.revoked_at,
             each.last_used_at,
             each.hint,

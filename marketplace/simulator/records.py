@@ -212,8 +212,8 @@ def create_license(app: SimulatedApp, at: Site, random: Random, today: date) -> 
 
 def trial_and_paid(paid: Record, random: Random) -> tuple[Record, Record]:
     """The expired trial on the same site, and the paid license that it was converted to."""
-    ended = date.fromisoformat(paid["maintenanceStartDate"])
-    began = (ended - timedelta(days=30)).isoformat()
+    end_date = date.fromisoformat(paid["maintenanceStartDate"])
+    began = (end_date - timedelta(days=30)).isoformat()
     trial = {
         **paid,
         "appEntitlementId": _uuid(random),
@@ -222,7 +222,7 @@ def trial_and_paid(paid: Record, random: Random) -> tuple[Record, Record]:
         "status": "inactive",
         "tier": "Evaluation",
         "maintenanceStartDate": began,
-        "maintenanceEndDate": ended.isoformat(),
+        "maintenanceEndDate": end_date.isoformat(),
         "latestEvaluationStartDate": began,
         "evaluationOpportunitySize": paid["tier"].split()[0],
     }
@@ -230,7 +230,7 @@ def trial_and_paid(paid: Record, random: Random) -> tuple[Record, Record]:
         **paid,
         "evaluationLicense": trial["appEntitlementId"],
         "evaluationStartDate": began,
-        "evaluationEndDate": ended.isoformat(),
+        "evaluationEndDate": end_date.isoformat(),
         "daysToConvertEval": "0",
     }
     return trial, converted
@@ -239,7 +239,7 @@ def trial_and_paid(paid: Record, random: Random) -> tuple[Record, Record]:
 def multi_instance(parent: Record, sites: Iterable[Site], random: Random) -> list[Record]:
     """A multi-instance license, which has no site, and the licenses of its sites, without tiers."""
     level = {"licenseLevel": "multi-instance"}
-    named = {
+    site_fields = {
         "multiInstanceEntitlementId": parent["appEntitlementId"],
         "multiInstanceEntitlementNumber": parent["appEntitlementNumber"],
     }
@@ -247,7 +247,7 @@ def multi_instance(parent: Record, sites: Iterable[Site], random: Random) -> lis
     children = [
         {
             **{name: value for name, value in parent.items() if name != "tier"},
-            **{**level, **named},
+            **{**level, **site_fields},
             "appEntitlementId": _uuid(random),
             "appEntitlementNumber": _number(random),
             "cloudId": site.cloud_id,

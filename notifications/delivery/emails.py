@@ -60,5 +60,5 @@ def _failure(outcome: Outcome, error: str, started: float) -> Result:
 
 
 def _links(message: OutboxMessage) -> list[str]:
-    named = [f"{subject['name']}: {subject['link']}" for subject in first_of(message)]
-    return named or [link for link in [link_of(message)] if link]
+    links = [f"{subject['name']}: {subject['link']}" for subject in first_of(message)]
+    return links or [link for link in [link_of(message)] if link]

@@ -116,11 +116,11 @@ def _slack_line(message: OutboxMessage) -> str:
         title = f"<{link}|{_slack_label(name)}>{rest}"
     else:
         title = f"{name}{rest} <{link}|Open>" if link else f"{name}{rest}"
-    named = [
+    links = [
         f"<{subject['link']}|{_slack_label(_slack_escape(_short(subject['name'])))}>"
         for subject in first_of(message)
     ]
-    return f"{title}\n{_fitting(named, SLACK_NAMES_LENGTH)}" if named else title
+    return f"{title}\n{_fitting(links, SLACK_NAMES_LENGTH)}" if links else title
 
 
 def _slack_escape(text: str) -> str:
@@ -162,10 +162,10 @@ def _teams_line(message: OutboxMessage, names_length: int) -> str:
     title = _teams_escape("".join(_split_title(message)))
     if link:
         title = f"{title} [Open]({link})"
-    named = [
+    links = [
         f"[{_teams_escape(_short(each['name']))}]({each['link']})" for each in first_of(message)
     ]
-    return f"{title}\n\n{_fitting(named, names_length)}" if named else title
+    return f"{title}\n\n{_fitting(links, names_length)}" if links else title
 
 
 def _teams_escape(text: str) -> str:

@@ -40,22 +40,22 @@ def record(
     destination's next message at once."""
     with transaction.atomic():
         own = Destination.objects.select_for_update(no_key=True)
-        locked = own.filter(pk=destination.pk, lease=lease).first()
+        locked_destination = own.filter(pk=destination.pk, lease=lease).first()
         log_attempt(messages, result, now)
         has_given_up = False
         if result.is_delivered:
             _set_delivered(messages, now)
         else:
-            has_given_up = _schedule_retry(messages, locked, now)
-        if locked is None:
+            has_given_up = _schedule_retry(messages, locked_destination, now)
+        if locked_destination is None:
             # Another worker took over, because this one seemed to be dead.
             return False
         if result.is_delivered or (has_given_up and result.status != GONE):
             # Of a destination that works, only these messages failed.
-            _clear_failures(locked)
+            _clear_failures(locked_destination)
         else:
-            _note_failure(locked, result, now)
-    return locked.retry_at is None
+            _note_failure(locked_destination, result, now)
+    return locked_destination.retry_at is None
 
 
 def log_attempt(messages: Sequence[OutboxMessage], result: Result, now: datetime) -> None:

@@ -55,8 +55,8 @@ def _take_over_marks() -> None:
     Each set is marked by itself: scoring locks several, and would wait in a circle.
     """
     marked_sets = ScoreSet.objects.filter(watches_stale=True, state=ScoreSet.State.CURRENT)
-    watched = Watch.objects.filter(workspace__isnull=False).values("workspace_id")
-    rows = marked_sets.filter(workspace_id__in=watched).values_list("pk", "workspace_id")
+    workspace_ids = Watch.objects.filter(workspace__isnull=False).values("workspace_id")
+    rows = marked_sets.filter(workspace_id__in=workspace_ids).values_list("pk", "workspace_id")
     for pk, workspace_id in rows:
         with transaction.atomic():
             # Waits for scoring that is under way, and then sees what it wrote.

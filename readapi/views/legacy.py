@@ -24,5 +24,5 @@ class LegacyAccountView(ReadView):
             row = queries.find_account(workspace, id_or_lookup)
         account = details.AccountDetails(workspace, row, shows_users=self.shows_users)
         record = serializers.legacy_account(row, account.metrics)
-        expanded = account.expand(self.expansions)
-        return Response(record | expanded | {"_expansions": self.expansions})
+        expansions = account.expand(self.expansions)
+        return Response(record | expansions | {"_expansions": self.expansions})

@@ -105,8 +105,8 @@ class RankingView(ReadView):
         rows = ranking.rows(workspace)
         if not sort.is_by_score:
             return self.sorted_response(ranking, workspace, narrow, request, sort, total)
-        expanded = self.expand(ranking, narrow(rows) if narrow else rows)
-        page = pagination.paginate(expanded, ranking.order(sort), request)
+        expanded_rows = self.expand(ranking, narrow(rows) if narrow else rows)
+        page = pagination.paginate(expanded_rows, ranking.order(sort), request)
         return self.page_response(page, self.records(ranking, workspace, page.rows), total)
 
     def sorted_response(
@@ -194,8 +194,8 @@ class RankedList(RankingView):
                 rows = queries.last_seen(rows, workspace, self.ranking.scope, lookup)
             return list_filter.apply(rows, workspace)
 
-        counted = None if lookup else list_filter
-        total = self.total(self.ranking, workspace, narrow, counted)
+        list_to_count = None if lookup else list_filter
+        total = self.total(self.ranking, workspace, narrow, list_to_count)
         is_narrowed = lookup is not None or bool(list_filter)
         return self.ranking_response(
             self.ranking, workspace, narrow if is_narrowed else None, request, total

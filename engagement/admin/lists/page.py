@@ -157,8 +157,8 @@ def _find_place(request: HttpRequest) -> tuple[Product, Workspace | None]:
             raise Http404
         return workspace.product, workspace
     products = visible_products(request.user)
-    if requested := request.GET.get("product__id__exact"):
-        products = products.filter(pk=parse_id(requested) or 0)
+    if product_id := request.GET.get("product__id__exact"):
+        products = products.filter(pk=parse_id(product_id) or 0)
     product = products.first()
     if product is None:
         raise Http404

@@ -31,25 +31,25 @@ class Command(BaseCommand):
             _confirm(target)
         if deletion.request_deletion(target.pk, timezone.now()):
             entries.record_command(entries.Action.DELETED, "product", target.pk, name=target.name)
-        deleted = self._delete(target)
+        row_count = self._delete(target)
         if Product.objects.filter(pk=target.pk).exists():
             self.stdout.write("A worker is already deleting the product; it will be gone soon.")
         else:
-            self.stdout.write(f"Deleted the product {target.name} and {deleted:,} rows.")
+            self.stdout.write(f"Deleted the product {target.name} and {row_count:,} rows.")
 
     def _delete(self, product: Product) -> int:
-        progress, deleted = ProgressReporter(sys.stderr), product.deleted_rows
+        progress, row_count = ProgressReporter(sys.stderr), product.deleted_rows
 
         def report(rows: int) -> None:
-            nonlocal deleted
-            deleted += rows
-            progress.show(deleted, f"{deleted:,} rows deleted")
+            nonlocal row_count
+            row_count += rows
+            progress.show(row_count, f"{row_count:,} rows deleted")
 
         try:
             deletion.resume_deletion(product.pk, after_piece=report)
         finally:
             progress.finish()
-        return deleted
+        return row_count
 
 
 def _confirm(product: Product) -> None:

@@ -79,8 +79,8 @@ def _open(output: str, force: bool) -> Iterator[BinaryIO]:
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as raw:
             if path.suffix == ".gz":
-                with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=5, mtime=0) as packed:
-                    yield cast(BinaryIO, packed)
+                with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=5, mtime=0) as gzip_file:
+                    yield cast(BinaryIO, gzip_file)
             else:
                 yield raw
         part.replace(path)
