@@ -129,10 +129,12 @@ def finish(parts: Sequence[Result | Table], command: str, path: Path | None) -> 
     for table in [*tables, *([Table(f"python -m {command}", short)] if rows else [])]:
         print(table)
     if path is not None:
+        # platform.platform() would start a program to name the processor.
+        kernel = os.uname()
         machine = {
             "cores": os.cpu_count(),
             "python": platform.python_version(),
-            "system": platform.platform(),
+            "system": f"{kernel.sysname} {kernel.release} {kernel.machine}",
             "load_average": os.getloadavg()[0],
         }
         content = {
