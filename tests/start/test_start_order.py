@@ -17,7 +17,8 @@ def test_children_that_start_later_can_be_brought_forward(tmp_path: Path) -> Non
     child = Child("worker", partial(spawn, ["sleep", "600"], tmp_path), signal.SIGTERM)
     supervisor.start_later(child, 3600)
     supervisor.check()
-    assert child.process is None
+    before = child.process
+    assert before is None
     supervisor.bring_forward(3600)
     supervisor.check()
     try:
