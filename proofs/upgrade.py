@@ -125,8 +125,10 @@ RELEASES = {
 
 
 def before_last_migration() -> str:
-    """The commit before the last one that changed the tables."""
-    return git("log", "-1", "--format=%h^", "--", "*/migrations/0*.py").strip()
+    """The commit before the last one that added a migration."""
+    # Merges join migrations of two branches, and then there is no single one before.
+    added = ("--no-merges", "--diff-filter=A", "--format=%h^")
+    return git("log", "-1", *added, "--", "*/migrations/0*.py").strip()
 
 
 @contextmanager

@@ -19,6 +19,9 @@ CARRIERS = "engagement/database/sql.py"
 NAMED: dict[str, str] = {
     "engagement/rescoring/rescore.py::_next_products": "which products have rescore requests",
     "engagement/prometheus.py::collect_metrics": "counts for /metrics",
+    "engagement/rescoring/sets.py::_delete_rows": "Django looks for what is left of a score set",
+    "engagement/recording/moving.py::has_requests": "whether any user has rows to be moved",
+    "engagement/recording/reattribution.py::has_requests": "whether anybody has such events",
     "engagement/recording/moving.py::_step": "which users have rows to be moved",
     "engagement/recording/reattribution.py::_step": "which users have events to attribute again",
     "engagement/removal/maintenance.py::thin_memberships": "thins memberships of all products",

@@ -32,9 +32,10 @@ _ENQUEUE_CROSSING: LiteralString = """
 # Users stop counting for an account USERS_SEEN_WITHIN_DAYS after their last event in it.
 _ENQUEUE_ACCOUNTS_SEEN: LiteralString = """
     INSERT INTO engagement_stalemark (product_id, user_id, account_id)
-    SELECT DISTINCT d.product_id, NULL::bigint, d.account_id FROM engagement_dailycount d
-    WHERE d.product_id = %(product)s AND d.account_id <> 0
-      AND d.day BETWEEN %(unseen_from)s AND %(unseen_until)s
+    SELECT %(product)s::bigint, NULL::bigint, account_id FROM (
+        SELECT DISTINCT d.account_id FROM engagement_dailycount d
+        WHERE d.product_id = %(product)s AND d.account_id <> 0
+          AND d.day BETWEEN %(unseen_from)s AND %(unseen_until)s) AS unseen
 """
 
 

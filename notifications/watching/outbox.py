@@ -87,7 +87,8 @@ def _recipients(
 
 def _existing(watched: WatchedSet, ids: list[int]) -> list[int]:
     """A user who was forgotten, or joined to another one, has left nothing."""
-    rows = watched.kind.model._default_manager.filter(pk__in=ids, is_identified=True)
+    subjects = watched.kind.model._default_manager.filter(product=watched.score_set.product_id)
+    rows = subjects.filter(pk__in=ids, is_identified=True)
     return sorted(rows.values_list("pk", flat=True))
 
 

@@ -70,8 +70,10 @@ class Facts:
     def load(self, ids: Sequence[int]) -> list[Subject]:
         """The subjects with these ids, in their order."""
         kind = self.watched.kind
-        rows = kind.model._default_manager.in_bulk(list(ids))
-        engagement = kind.engagement_rows(self.watched.score_set)
+        score_set = self.watched.score_set
+        subjects = kind.model._default_manager.filter(product=score_set.product_id)
+        rows = subjects.in_bulk(list(ids))
+        engagement = kind.engagement_rows(score_set)
         engagement = engagement.filter(**{f"{kind.id_column}__in": list(ids)})
         by_id = {kind.subject_id(row): row for row in engagement}
         return [Subject(rows[id], by_id.get(id)) for id in ids if id in rows]

@@ -14,6 +14,7 @@ from engagement.models import Product
 from engagement.recording.record import RecordResult, record
 from ingestion import tasks
 from ingestion.drain import claims, processing
+from ingestion.drain.batch_size import BatchSizer
 from ingestion.drain.claims import BatchClaimer
 from ingestion.models import ClaimedBatch, QuarantinedMessage
 from tests.engagement.history import NOON, track
@@ -81,7 +82,7 @@ def test_a_message_that_kills_its_worker_is_quarantined_and_the_others_are_recor
     curse(kill_this_process)
     # Twice with all, then with 201, 21 and 3, and three times alone.
     killed = 0
-    while not survives(drain):
+    while not survives(lambda: drain(sizer=BatchSizer())):
         killed += 1
         assert killed <= 8
     assert killed == 8
