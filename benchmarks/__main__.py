@@ -21,7 +21,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "drain": ("--messages=60000",),
     "fairness": ("--messages=20000", "--seconds=3"),
     "mixed": ("--seconds=10",),
-    "reading": (*SMALL, "--depth=50", "--rounds=10", "--bulk=5000"),
+    "reading": (*SMALL, "--depth=50", "--rounds=10"),
+    "reading_in_bulk": SMALL,
     "rescoring": ("--users=5000", "--counts=100000", "--rounds=1"),
     "notifications": ("--accounts=5000", "--changed=500", "--subscriptions=3", "--rounds=1"),
     "license_sync": ("--licenses=2000",),
@@ -33,7 +34,7 @@ def run(command: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Run the command in a process of its own: what it does wrong ends only itself. Return its
     results that have a bar."""
     arguments = COMMANDS[command] if options.quick else ()
-    if options.keep and command == "reading" and not options.quick:
+    if options.keep and command.startswith("reading") and not options.quick:
         arguments = (f"--keep={options.keep}",)
     words = ["-m", f"benchmarks.{command}", *arguments]
     progress(" ".join(["python", *words]))
@@ -62,7 +63,7 @@ def main() -> None:
         "--keep",
         type=Path,
         metavar="FOLDER",
-        help="keep what the reading benchmark generates there, for the next time",
+        help="keep what the reading benchmarks generate there, for the next time",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
     options = parser.parse_args()

@@ -2,15 +2,14 @@
 
 Each size has a database and a web server of its own; the same requests go to both in turn. The
 large one is also read with the limit of requests a minute switched on, which is compared with off.
-What each page asks the database is counted on the large one. Then accounts are read in bulk: with
-five traits, as far as --bulk says, and compared with lean pages.
+What each page asks the database is counted on the large one. At the end all accounts are exported
+to files.
 """
 
 import argparse
 import json
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -40,9 +39,6 @@ FIVE = "domain,country,industry,plan,createdAt"
 # The pages of a list whose statements are limited.
 LISTS = (FIRST, DEEP, MEMBERS, TRAITS, METRICS)
 STATEMENTS_A_PAGE = 6
-BULK_PAGE, REQUESTS_PER_MINUTE, ALL_ACCOUNTS = 500, 600, 1_000_000
-BULK_MINUTES = 15
-TIMES_THE_LEAN = 2.0
 EXPORT_MB = 300
 
 
@@ -124,26 +120,32 @@ def generate(service: Service, accounts: int, users: int, days: int) -> dict[str
 
 
 @contextmanager
+def large_product(options: argparse.Namespace) -> Iterator[tuple[Service, dict[str, Any]]]:
+    """A service with a large product, and the product.
+
+    If a folder is named, they are created there once, and used again from then on.
+    """
+    size = options.accounts, options.users, options.days
+    if options.keep is None:
+        with temporary_service() as service:
+            yield service, generate(service, *size)
+    else:
+        with service_in(options.keep.resolve()) as service:
+            product = options.keep / "made.json"
+            if not product.exists():
+                product.write_text(json.dumps(generate(service, *size)))
+            yield service, json.loads(product.read_text())
+
+
+@contextmanager
 def both_sizes(
     options: argparse.Namespace,
 ) -> Iterator[tuple[Service, dict[str, Any], Service, dict[str, Any]]]:
-    """A service with a small product and one with a large product, each with its product.
-
-    If a folder is named, the large one is created there once, and used again from then on.
-    """
-    with ExitStack() as stack:
-        small = stack.enter_context(temporary_service())
+    """A service with a small product and one with a large product, each with its product."""
+    with temporary_service() as small:
         few = generate(small, SMALL_ACCOUNTS, SMALL_USERS, options.days)
-        sizes = options.accounts, options.users, options.days
-        if options.keep is None:
-            large = stack.enter_context(temporary_service())
-            yield small, few, large, generate(large, *sizes)
-        else:
-            large = stack.enter_context(service_in(options.keep.resolve()))
-            product = options.keep / "made.json"
-            if not product.exists():
-                product.write_text(json.dumps(generate(large, *sizes)))
-            yield small, few, large, json.loads(product.read_text())
+        with large_product(options) as (large, many):
+            yield small, few, large, many
 
 
 def measure(options: argparse.Namespace) -> Report:
@@ -180,9 +182,6 @@ def measure(options: argparse.Namespace) -> Report:
             )
             if options.explain:
                 yield Table(name, statements[path])
-        progress("Reading in bulk.")
-        lean = read_in_bulk(large_side, options.bulk)
-        bulk = read_in_bulk(large_side, options.bulk, expand="traits", traits=FIVE)
         progress("Exporting.")
         exported = export(large, many["product_id"])
     yield Table("pages", pages)
@@ -191,14 +190,6 @@ def measure(options: argparse.Namespace) -> Report:
     yield Result("active users of the account, small", fewer.active_users[fewer.highest])
     yield Result("active users of the account, large", more.active_users[alike])
     yield Result("active users of the highest account, large", more.active_users[more.highest])
-    yield Result("accounts read in bulk", bulk.accounts)
-    yield Result("lean accounts/s in bulk", lean.accounts / lean.seconds)
-    yield Result("accounts with five traits/s in bulk", bulk.accounts / bulk.seconds)
-    ratio = bulk.seconds / bulk.accounts * lean.accounts / lean.seconds
-    yield Result("bulk: with five traits / lean", ratio, at_most=TIMES_THE_LEAN)
-    yield Result(
-        "minutes for 1,000,000 accounts with five traits", bulk.minutes, at_most=BULK_MINUTES
-    )
     complete, changes = exported["complete"], exported["changes"]
     yield Result("accounts exported/s, with all traits", complete["rows"] / complete["seconds"])
     yield Result("accounts exported when nothing had changed", changes["rows"], must_be=0)
@@ -218,31 +209,6 @@ def export(service: Service, product: int) -> dict[str, Any]:
     folder.mkdir(exist_ok=True)
     command = ("benchmarks.within", "export_files", str(folder), str(product))
     return service.run_json("-m", *command, timeout=GENERATING)
-
-
-class BulkRead(NamedTuple):
-    """How many accounts were read, and how long it took."""
-
-    accounts: int
-    seconds: float
-
-    @property
-    def minutes(self) -> float:
-        """For all accounts, by one client that keeps to the limit of requests a minute."""
-        requests = ALL_ACCOUNTS / BULK_PAGE
-        return max(ALL_ACCOUNTS * self.seconds / self.accounts / 60, requests / REQUESTS_PER_MINUTE)
-
-
-def read_in_bulk(product: Product, at_least: int, **parameters: object) -> BulkRead:
-    """Follow the list of accounts until *at_least* as many are read, or all."""
-    path: str | None = product.path("/v2/accounts", limit=BULK_PAGE, **parameters)
-    accounts, started = 0, time.perf_counter()
-    while path and accounts < at_least:
-        page = product.client.read_json(path)
-        accounts += len(page["data"])
-        following = page["_links"].get("next")
-        path = following and "{0.path}?{0.query}".format(urlsplit(following))
-    return BulkRead(accounts, time.perf_counter() - started)
 
 
 def in_turn(read: dict[str, tuple[Client, str]], rounds: int) -> dict[str, float]:
@@ -270,9 +236,6 @@ def sizes(parser: argparse.ArgumentParser) -> None:
 def arguments(parser: argparse.ArgumentParser) -> None:
     sizes(parser)
     parser.add_argument("--depth", type=int, default=1000, help="number of the deep page")
-    parser.add_argument(
-        "--bulk", type=int, default=ALL_ACCOUNTS, metavar="ACCOUNTS", help="accounts read in bulk"
-    )
     parser.add_argument("--explain", action="store_true", help="print the plans of the large side")
     parser.add_argument("--rounds", type=int, default=50, help="turns of each page")
 
