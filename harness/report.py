@@ -130,7 +130,7 @@ def finish(parts: Sequence[Result | Table], command: str, path: Path | None) -> 
         machine = {
             "cores": os.cpu_count(),
             "python": platform.python_version(),
-            "system": platform.platform(),
+            "system": f"{platform.system()} {platform.release()} {platform.machine()}",
             "load_average": os.getloadavg()[0],
         }
         content = {
