@@ -99,23 +99,15 @@ _BY_DAY: LiteralString = f"""
     {WHERE_SCORED} AND d.{{id_column}} = %(subject)s AND d.day BETWEEN %(days_from)s AND %(today)s
     GROUP BY d.day
 """
-# A large account has many counts of a few users, names, and days. So these are read once, and the
-# users, weights, and names are joined to what is left of them.
+# A large account has many counts of a few names and days. So these are read once, and weights and
+# names are joined to what is left of them.
 _SUMMARY: LiteralString = f"""
-    WITH counted AS MATERIALIZED (
-        SELECT d.product_id, d.user_id, d.event_name_id, d.day, d.count
-        FROM engagement_dailycount d
+    WITH by_day AS MATERIALIZED (
+        SELECT d.event_name_id,
+            CASE WHEN d.day BETWEEN %(days_from)s AND %(today)s THEN d.day END AS day,
+            sum(d.count) AS count
+        FROM engagement_dailycount d {{join_users}}
         WHERE d.product_id = %(product)s AND d.{{id_column}} = %(subject)s
-    ),
-    person AS MATERIALIZED (
-        SELECT d.user_id
-        FROM (SELECT DISTINCT product_id, user_id FROM counted) d {{join_users}}
-    ),
-    by_day AS MATERIALIZED (
-        SELECT event_name_id,
-            CASE WHEN day BETWEEN %(days_from)s AND %(today)s THEN day END AS day,
-            sum(count) AS count
-        FROM counted JOIN person USING (user_id)
         GROUP BY 1, 2
     ),
     scored AS MATERIALIZED (
