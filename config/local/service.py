@@ -25,7 +25,7 @@ from config.server.start_order import START_GATE
 
 # The web role starts first: senders wait for it, and nobody yet for the others. These start once it
 # answers, or after this many seconds.
-WEB_START_TIME = 10.0
+WEB_START_TIME = 30.0
 # Seconds after the worker and beat, because these need the processor first.
 SCORING_START_DELAY, SYNC_START_DELAY, ARCHIVE_START_DELAY = 2.0, 5.0, 3.0
 # A sync mostly waits for its marketplace, so several run at once.
