@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from benchmarks import reading
 from benchmarks.painting import first_paints
 from harness.command import run_command
-from harness.http import Client
+from harness.http import Address, Client
 from harness.processes import Failed
 from harness.report import Report, Result, Table, progress
 from harness.service import Service
@@ -60,7 +60,7 @@ class Person(NamedTuple):
     """A superuser who is logged in: a connection, and what a browser needs for another one."""
 
     client: Client
-    address: str
+    server: Address
     cookies: dict[str, str]
 
 
@@ -89,7 +89,7 @@ def log_in(service: Service, name: str) -> Person:
     form = {"username": NAME, "password": PASSWORD, "csrfmiddlewaretoken": token, "next": "/admin/"}
     if request("POST", urlencode(form)) != 302:
         raise Failed("The admin does not let the benchmark log in.")
-    return Person(client, f"http://{address.host}:{address.port}", cookies)
+    return Person(client, address, cookies)
 
 
 def paths(person: Client, product: int) -> dict[str, str]:
@@ -176,7 +176,7 @@ def measure(options: argparse.Namespace) -> Report:
             pages.append({**row, "HTML in KB": kilobytes})
         progress("Looking when pages are painted.")
         kinds = {name: path for name, path in many_paths.items() if is_kind(name)}
-        painted = first_paints(many.address, many.cookies, kinds)
+        painted = first_paints(many.server.url, many.cookies, kinds)
         progress("Counting statements.")
         keys = (f"login:{NAME}", *many_paths.values())
         statements = large.run_json("-m", "benchmarks.statements", *keys, timeout=3600)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from harness.processes import Failed
+from harness.report import progress
 from harness.threads import repeating
 
 RESPONSE_TIMEOUT = 15.0
@@ -130,4 +131,7 @@ class Reader:
     def _read(self) -> None:
         with self.lock:
             for address in self.addresses:
-                self.statuses[status_of(address, self._path, self._headers)] += 1
+                status = status_of(address, self._path, self._headers)
+                self.statuses[status] += 1
+                if status != 200:
+                    progress(f"A read from {address.url} got {status}.")

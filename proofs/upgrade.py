@@ -121,6 +121,10 @@ RELEASES = {
     "0.5.0": "777658f",
 }
 
+# What a worker of these releases logs about a task that only the new one has. The task is a wake-up
+# and comes again.
+UNKNOWN_TASK = r"Received unregistered task of type .*?KeyError: '[a-z.]+'"
+
 # --- The two releases -------------------------------------------------------------------------
 
 
@@ -182,7 +186,7 @@ def measure(options: argparse.Namespace) -> Report:
         yield Result("posts that got something else than 202 or 503", others, must_be=0)
         yield Result("reads", reads[200])
         yield Result("reads that failed", reads.total() - reads[200], must_be=0)
-        yield Result("tracebacks", service.tracebacks(), must_be=0)
+        yield Result("tracebacks", service.tracebacks(UNKNOWN_TASK), must_be=0)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -55,20 +55,16 @@ class SubjectDetails:
         return [serializers.event_points(event) for event in self.current_events[:MAX_EVENTS]]
 
     def history_record(self) -> list[records.DayScoreRecord]:
-        days = history.score_history(self.score_set, self.row)
+        days = history.score_history(self.score_set, self.row, self.counts.points_by_day)
         return [serializers.day_score(day) for day in days]
 
     @cached_property
-    def all_time(self) -> history.AllTimeTotals:
-        return history.all_time_totals(self.score_set, self.scope, self.subject.pk)
+    def counts(self) -> history.CountSummary:
+        return history.summarize_counts(self.score_set, self.scope, self.subject.pk)
 
     @cached_property
     def current_events(self) -> list[EventPoints]:
-        return [event for event in self.event_points if event.count]
-
-    @cached_property
-    def event_points(self) -> list[EventPoints]:
-        return history.score_breakdown(self.score_set, self.scope, self.subject.pk)
+        return [event for event in self.counts.event_points if event.count]
 
 
 class AccountDetails(SubjectDetails):
@@ -87,7 +83,7 @@ class AccountDetails(SubjectDetails):
     @cached_property
     def metrics(self) -> AccountMetrics:
         return metrics.compute_account_metrics(
-            self.row, self.score_set, self.all_time, self.subject.traits
+            self.row, self.score_set, self.counts.all_time, self.subject.traits
         )
 
     def insights_record(self) -> list[records.InsightRecord]:
@@ -95,7 +91,7 @@ class AccountDetails(SubjectDetails):
             self.score_set,
             self.row,
             self.metrics,
-            self.event_points,
+            self.counts.event_points,
             names_users=self.shows_users,
         )
         return [serializers.insight(insight) for insight in account_insights]
@@ -113,4 +109,4 @@ class UserDetails(SubjectDetails):
 
     @cached_property
     def metrics(self) -> Metrics:
-        return metrics.compute_user_metrics(self.row, self.score_set, self.all_time)
+        return metrics.compute_user_metrics(self.row, self.score_set, self.counts.all_time)

@@ -4,6 +4,8 @@ SECRET_KEY = "of a project that keeps no secrets"
 DEBUG = False
 ALLOWED_HOSTS = ["*"]
 ROOT_URLCONF = "benchmarks.empty.urls"
+# The service's web worker asks for it.
+WORKER_MEMORY_MB = None
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [

@@ -4,6 +4,7 @@
 ``celery -A config worker`` and ``celery -A config beat``.
 """
 
+import logging
 import os
 import sys
 import warnings
@@ -34,6 +35,8 @@ from config.parent_death import ParentDeathPipe
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 # Celery's own command line imports this first.
 json_streams.install()
+
+logger = logging.getLogger(__name__)
 
 # Seconds between two attempts to reach a broker that is away.
 MAX_RECONNECT_DELAY = 5
@@ -80,10 +83,18 @@ class QuietConsumer(Consumer):
     two seconds. Celery has options for them on its command line, but no settings.
     """
 
+    connection_errors: tuple[type[Exception], ...]
+
     def __init__(self, *args: Any, **options: Any) -> None:
         quiet = {"without_heartbeat": True, "without_gossip": True, "without_mingle": True}
         options["worker_options"] = {**(options.get("worker_options") or {}), **quiet}
         super().__init__(*args, **options)
+
+    def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
+        """Discard a task of another release, which is only a wake-up, with one line in the log."""
+        name = message.headers.get("task")
+        logger.warning("Another release sent the task %s, which this one lacks; discarded.", name)
+        message.reject_log_error(logger, self.connection_errors)
 
 
 @setup_logging.connect

@@ -1,6 +1,7 @@
 """The whole service on one machine: its processes, and the order in which they start."""
 
 import http.client
+import os
 import signal
 import subprocess
 import sys
@@ -20,10 +21,11 @@ from config.local import first_start
 from config.local.postgres import EmbeddedPostgres
 from config.local.supervisor import Child, Console, Supervisor, python_module, spawn
 from config.server import gunicorn
+from config.server.start_order import START_GATE
 
-# The web role starts first, alone: senders wait for it, and nobody yet for the others. These start
-# once it answers, or after this many seconds.
-WEB_START_TIME = 10.0
+# The web role starts first: senders wait for it, and nobody yet for the others. These start once it
+# answers, or after this many seconds.
+WEB_START_TIME = 30.0
 # Seconds after the worker and beat, because these need the processor first.
 SCORING_START_DELAY, SYNC_START_DELAY, ARCHIVE_START_DELAY = 2.0, 5.0, 3.0
 # A sync mostly waits for its marketplace, so several run at once.
@@ -37,13 +39,23 @@ def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> No
     with preflight.lock_data_dir(settings.DATA_DIR), supervisor.signals():
         if reason := gunicorn.port_error(host, port):
             raise CommandError(reason)
+        gate, opener = os.pipe()
+        web = partial(_web, host, port, gate)
+        # It loads the application while the database is prepared. With one that others run, it
+        # would only delay the error if that cannot be reached.
+        starts_early = settings.EMBEDDED_POSTGRES is not None and not with_demo
         try:
+            if starts_early:
+                supervisor.start(web({}))
             created = _prepare(supervisor, console)
             variables = _prepare_demo(supervisor, console) if with_demo else _leave_demo()
             # The children have their own connections, and this process needs none from now on.
             connections.close_all()
+            os.close(opener)
             if not supervisor.stopping:
-                _start_roles(supervisor, host, port, variables)
+                if not starts_early:
+                    supervisor.start(web(variables))
+                _start_roles(supervisor, variables)
                 _greet_when_ready(supervisor, console, host, port, created)
                 supervisor.run()
         finally:
@@ -103,11 +115,17 @@ def _start_postgres(supervisor: Supervisor, console: Console, postgres: Embedded
     postgres.wait_until_ready(child.process)
 
 
-def _start_roles(
-    supervisor: Supervisor, host: str, port: int, variables: Mapping[str, str]
-) -> None:
-    web = gunicorn.gunicorn_command(host, port, settings.WEB_WORKERS, settings.PAGE_WORKERS)
-    supervisor.start(_role("web", web, variables))
+def _web(host: str, port: int, gate: int, variables: Mapping[str, str]) -> Child:
+    """Return the web role. It serves once the other end of the *gate* is closed."""
+    command = gunicorn.gunicorn_command(host, port, settings.WEB_WORKERS, settings.PAGE_WORKERS)
+    command += ["--env", f"{START_GATE}={gate}"]
+    return Child(
+        "web", partial(spawn, command, settings.BASE_DIR, variables, [gate]), signal.SIGTERM
+    )
+
+
+def _start_roles(supervisor: Supervisor, variables: Mapping[str, str]) -> None:
+    """Start the other roles soon."""
     # Scoring and license syncs have workers of their own, so that they delay neither messages nor
     # each other. One process is enough for scoring, because PostgreSQL does the work.
     single, several = ("--concurrency", "1"), ("--concurrency", str(SYNC_CONCURRENCY))

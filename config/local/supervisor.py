@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -224,11 +224,14 @@ def _stop(children: list[Child]) -> None:
 
 
 def spawn(
-    command: list[str], folder: Path, variables: Mapping[str, str] | None = None
+    command: list[str],
+    folder: Path,
+    variables: Mapping[str, str] | None = None,
+    descriptors: Sequence[int] = (),
 ) -> "subprocess.Popen[bytes]":
     """Start the command in *folder*, in its own process group, with its output in a pipe.
 
-    Its environment is this process's with *variables* on top.
+    Its environment is this process's with *variables* on top. It inherits the *descriptors*.
     """
     return subprocess.Popen(
         command,
@@ -238,6 +241,7 @@ def spawn(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        pass_fds=descriptors,
         # On SIGTERM a worker would finish its task first, long after its database is gone. A task
         # that is cut off rolls back.
         preexec_fn=exit_with_parent(signal.SIGKILL),

@@ -4,17 +4,15 @@ The master process imports neither Django nor the database driver. Each worker p
 for gevent before it loads the application, so nothing is imported unpatched.
 """
 
-import mmap
 import resource
 import signal
 import socket
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from config import json_streams
 from config.parent_death import exit_with_parent
-from config.server import handover
+from config.server import handover, start_order
 
 if TYPE_CHECKING:
     from gunicorn.arbiter import Arbiter
@@ -50,8 +48,6 @@ secure_scheme_headers: dict[str, str] = {}
 
 # Linux spreads new connections over the sockets that share a port. Other systems use only one.
 HAS_BALANCED_REUSEPORT = sys.platform == "linux"
-# Seconds for which page processes wait at most until an ingestion process has loaded.
-LOADING_TURN = 10.0
 # The variable that tells the master how many of its workers serve pages.
 PAGE_PROCESSES = "PAGE_PROCESSES"
 
@@ -68,27 +64,6 @@ def gunicorn_command(host: str, port: int, ingestion: int, pages: int) -> list[s
     return [sys.executable, "-m", "gunicorn", *options]
 
 
-class LoadingTurns:
-    """Has ingestion processes load the application before page processes do. Create it before
-    forking.
-
-    Loading takes a core for a second or more. Together, all would accept data later.
-    """
-
-    def __init__(self) -> None:
-        # One byte that all processes share: whether an ingestion process has loaded.
-        self._is_loaded = mmap.mmap(-1, 1)
-
-    def wait(self, kind: str) -> None:
-        deadline = time.monotonic() + LOADING_TURN
-        while kind == handover.PAGES and not self._is_loaded[0] and time.monotonic() < deadline:
-            time.sleep(0.02)
-
-    def end(self, kind: str) -> None:
-        if kind == handover.INGESTION:
-            self._is_loaded[0] = 1
-
-
 class WorkerPlan:
     """The kind of each worker, by slot. The replacement of a dead worker takes over its slot.
 
@@ -100,7 +75,7 @@ class WorkerPlan:
         pages = int(variables.get(PAGE_PROCESSES, workers))
         self.ingestion = workers - pages
         self.pages = handover.HandoverQueue() if self.ingestion and pages else None
-        self.turns = LoadingTurns()
+        self.order = start_order.make(variables)
 
     @property
     def listening(self) -> int:
@@ -149,7 +124,7 @@ def pre_fork(server: "Arbiter", worker: "Worker") -> None:
     plan: WorkerPlan = server.plan
     taken_slots = [other.slot for other in server.WORKERS.values()]
     worker.slot = min(range(plan.slots), key=taken_slots.count)
-    worker.kind, worker.pages, worker.turns = plan.kind(worker.slot), plan.pages, plan.turns
+    worker.kind, worker.pages, worker.order = plan.kind(worker.slot), plan.pages, plan.order
     worker.address = server.LISTENERS[0].getsockname()
     if worker.slot >= plan.listening:
         worker.sockets = []

@@ -21,6 +21,7 @@ from gunicorn.http.unreader import SocketUnreader
 from gunicorn.workers.ggevent import GeventWorker
 
 from config.server import gunicorn, handover, memory, uri_too_long
+from config.server.start_order import StartOrder
 
 logger = logging.getLogger(__name__)
 
@@ -111,10 +112,10 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
     """
 
     # config.server.gunicorn sets these before the fork: the kind of this process, the server's
-    # address, the turns of loading, and the queue if there are processes of both kinds.
+    # address, the order of the start, and the queue if there are processes of both kinds.
     kind = handover.ANY
     address: Any = None
-    turns: gunicorn.LoadingTurns
+    order: StartOrder = StartOrder()
     pages: handover.HandoverQueue | None = None
     # MiB; known once the application is loaded.
     memory_limit: int | None = None
@@ -132,9 +133,9 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
         super().init_process()
 
     def load_wsgi(self) -> None:
-        self.turns.wait(self.kind)
+        self.order.wait_to_load(self.kind)
         super().load_wsgi()
-        self.turns.end(self.kind)
+        self.order.note_loaded(self.kind)
         # gevent would write the traceback to standard error, past the logging format.
         gevent.get_hub().print_exception = _log_failure  # type: ignore[method-assign,assignment]
         # These import Django, so they must come after gevent's patches.
@@ -149,6 +150,8 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
         # requests by some 50 ms.
         gc.collect()
         gc.freeze()
+        while self.alive and not self.order.may_serve():
+            self.notify()
 
     def run(self) -> None:
         servers = [self._listen(listener) for listener in self.sockets]

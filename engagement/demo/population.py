@@ -208,14 +208,15 @@ class _World:
                 if position and random() >= DAILY_FEATURE_CHANCE:
                     continue
                 count = 1 + int(-log(1.0 - random()) * feature.daily_uses)
-                single_events = count if day >= single_from else 1
+                if day < single_from:
+                    at = midnight + timedelta(0, start + random() * seconds)
+                    uses.append(EventUse(feature.event, max(earliest, at), count, ()))
+                    continue
                 times = sorted(
-                    max(earliest, midnight + timedelta(seconds=start + random() * seconds))
-                    for _ in range(single_events)
+                    max(earliest, midnight + timedelta(0, start + random() * seconds))
+                    for _ in range(count)
                 )
-                uses.append(
-                    EventUse(feature.event, times[-1], count, times if day >= single_from else ())
-                )
+                uses.append(EventUse(feature.event, times[-1], count, times))
         return uses
 
 

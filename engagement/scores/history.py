@@ -41,6 +41,17 @@ class AllTimeTotals:
     event_name_count: int
 
 
+@dataclass(frozen=True)
+class CountSummary:
+    """What the details of a subject need of its daily counts: totals of all time, points by event
+    name, and the points of each day that the history is about.
+    """
+
+    all_time: AllTimeTotals
+    event_points: list[EventPoints]
+    points_by_day: dict[date, int]
+
+
 class UserPoints(NamedTuple):
     """The points that one user adds to an account's raw score."""
 
@@ -88,6 +99,54 @@ _BY_DAY: LiteralString = f"""
     {WHERE_SCORED} AND d.{{id_column}} = %(subject)s AND d.day BETWEEN %(days_from)s AND %(today)s
     GROUP BY d.day
 """
+# A large account has many counts of a few names and days. So these are read once, and weights and
+# names are joined to what is left of them.
+_SUMMARY: LiteralString = f"""
+    WITH by_day AS MATERIALIZED (
+        SELECT d.event_name_id,
+            CASE WHEN d.day BETWEEN %(days_from)s AND %(today)s THEN d.day END AS day,
+            sum(d.count) AS count
+        FROM engagement_dailycount d {{join_users}}
+        WHERE d.product_id = %(product)s AND d.{{id_column}} = %(subject)s
+        GROUP BY 1, 2
+    ),
+    scored AS MATERIALIZED (
+        SELECT d.event_name_id, d.day, d.count, COALESCE(w.weight, %(default_weight)s) AS weight
+        FROM (SELECT %(product)s::bigint AS product_id, * FROM by_day) d
+        {WHERE_SCORED}
+    )
+    SELECT n.name, NULL, s.weight, s.count, s.now, s.before
+    FROM (
+        SELECT event_name_id, weight, sum(count) AS count,
+            COALESCE(sum(count) FILTER (WHERE day >= %(first_day)s), 0) AS now,
+            COALESCE(sum(count) FILTER (
+                WHERE day < %(first_day)s AND day >= %(last_period_from)s), 0) AS before
+        FROM scored GROUP BY event_name_id, weight
+    ) s
+    LEFT JOIN engagement_eventname n ON n.product_id = %(product)s AND n.id = s.event_name_id
+        AND s.now + s.before > 0
+    UNION ALL
+    SELECT NULL, day, NULL, sum(count * weight), NULL, NULL
+    FROM scored WHERE day IS NOT NULL GROUP BY day
+"""
+
+
+def summarize_counts(score_set: ScoreSet, scope: Scope, subject_id: int) -> CountSummary:
+    """Read the subject's daily counts once. It agrees with the functions for each part."""
+    days_from = _history_days_from(score_set)
+    rows = fetch_counts(_SUMMARY, score_set, get_kind(scope), subject_id, days_from=days_from)
+    by_name = [(name, *numbers) for name, day, *numbers in rows if day is None]
+    return CountSummary(
+        AllTimeTotals(sum(int(count) for _, _, count, _, _ in by_name), len(by_name)),
+        sort_by_points(
+            [
+                event_points(name, weight, now, before)
+                for name, weight, _, now, before in by_name
+                if name is not None
+            ]
+        ),
+        {day: int(points) for _, day, _, points, _, _ in rows if day is not None},
+    )
 
 
 def score_breakdown(score_set: ScoreSet, scope: Scope, subject_id: int) -> list[EventPoints]:
@@ -131,19 +190,25 @@ def points_by_user(score_set: ScoreSet, account_id: int, limit: int) -> list[Use
     return [UserPoints(user_id, int(points)) for user_id, points in rows]
 
 
-def score_history(score_set: ScoreSet, row: UserEngagement | AccountEngagement) -> list[DayScore]:
+def score_history(
+    score_set: ScoreSet,
+    row: UserEngagement | AccountEngagement,
+    points: dict[date, int] | None = None,
+) -> list[DayScore]:
     """The subject's score on each of the last HISTORY_DAYS days; the set's ``scored_day`` is last.
 
     Uses today's definition, and each day's window and benchmark. On the days that the metrics of
-    *row*, the subject's engagement row, are about, the scores equal these metrics.
+    *row*, the subject's engagement row, are about, the scores equal these metrics. *points* are
+    those of each day, if they are read already.
     """
     last_day = last_scored_day(score_set)
     lookback = score_set.lookback_days
     days = [last_day - timedelta(days=ago) for ago in reversed(range(HISTORY_DAYS))]
-    days_from = days[0] - timedelta(days=lookback - 1)
+    days_from = _history_days_from(score_set)
     kind = kind_of(row)
-    rows = fetch_counts(_BY_DAY, score_set, kind, kind.subject_id(row), days_from=days_from)
-    points = {day: int(total) for day, total in rows}
+    if points is None:
+        rows = fetch_counts(_BY_DAY, score_set, kind, kind.subject_id(row), days_from=days_from)
+        points = {day: int(total) for day, total in rows}
     raw = dict(zip(days, _moving_sums(points, days_from, last_day, lookback), strict=True))
     # There may be counts that are not scored yet, but numbers on one page must agree.
     raw |= {
@@ -153,6 +218,12 @@ def score_history(score_set: ScoreSet, row: UserEngagement | AccountEngagement) 
     }
     benchmarks = _benchmarks(score_set, kind, days)
     return [DayScore(day, rounded_score(raw[day], benchmarks[day])) for day in days]
+
+
+def _history_days_from(score_set: ScoreSet) -> date:
+    """The first day of the window that ends with the first day of the history."""
+    days = HISTORY_DAYS - 1 + score_set.lookback_days - 1
+    return last_scored_day(score_set) - timedelta(days=days)
 
 
 def _moving_sums(points: dict[date, int], first: date, last: date, lookback: int) -> Sequence[int]:

@@ -207,3 +207,7 @@ def test_the_score_breakdown_adds_up_to_the_raw_score(
         totals = history.all_time_totals(scores, "account", row.account_id)
         scored = [did.event for did in theirs if definition.weight(did.event)]
         assert (totals.event_count, totals.event_name_count) == (len(scored), len(set(scored)))
+        summary = history.summarize_counts(scores, "account", row.account_id)
+        assert (summary.all_time, summary.event_points) == (totals, event_points)
+        by_day = history.score_history(scores, row, summary.points_by_day)
+        assert by_day == history.score_history(scores, row)
