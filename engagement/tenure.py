@@ -29,7 +29,8 @@ def created_at(traits: Mapping[str, Any], first_seen_at: datetime) -> datetime:
 def parse_created_at(traits: Mapping[str, Any]) -> datetime | None:
     """When the subject was created according to its traits; None if they do not say."""
     for name in CREATED_TRAITS:
-        if (created_at := parse_time(traits.get(name))) is not None:
+        value = traits.get(name)
+        if value is not None and (created_at := parse_time(value)) is not None:
             return created_at
     return None
 

@@ -100,9 +100,14 @@ def make_stamp(timestamp: datetime, arrival: int, source: Source = Source.MESSAG
     return at + source * _RANK, arrival
 
 
+def source_of(stored: Sequence[int]) -> Source:
+    """Who wrote the trait with this stored stamp."""
+    return Source.MARKETPLACE if stored[0] > _RANK // 2 else Source.MESSAGE
+
+
 def read_stamp(stored: Sequence[int]) -> StampDetails:
     """Who wrote the trait with this stored stamp, and when."""
-    source = Source.MARKETPLACE if stored[0] > _RANK // 2 else Source.MESSAGE
+    source = source_of(stored)
     return StampDetails(source, _EPOCH + timedelta(microseconds=stored[0] - source * _RANK))
 
 

@@ -98,7 +98,7 @@ def find_rows(product_id: int, keys: Collection[str]) -> dict[str, ParsedLicense
 
 
 def _license(key: str, cloud_id: str, fields: str, digest: bytes) -> ParsedLicense:
-    return ParsedLicense(key, cloud_id, msgspec.json.decode(fields), fields, digest)
+    return ParsedLicense(key, cloud_id, msgspec.json.decode(fields), fields.encode(), digest)
 
 
 def _is_in_window(row: ParsedLicense, run: SyncRun) -> bool:

@@ -115,7 +115,7 @@ def _store(run: SyncRun, product_id: int, merge: Merge, now: datetime) -> Counte
     changed, stored = merge
     if not changed:
         return Counter()
-    _write_licenses(product_id, changed, run)
+    _write_licenses(product_id, merge, run)
     left_accounts = {stored[key].cloud_id for key in changed if key in stored} - {""}
     cloud_ids = left_accounts | _accounts_of(product_id, changed.values())
     return _write_traits(product_id, cloud_ids, changed, run, now)
@@ -187,36 +187,49 @@ def _list_failed(run: SyncRun, records: Iterable[ParsedRecord]) -> None:
 
 # --- Licenses -------------------------------------------------------------------------------
 
-_WRITE: LiteralString = """
-    INSERT INTO marketplace_license AS l
-        (product_id, key, cloud_id, parent_key, fields, digest, run_id)
-    SELECT %(product)s, k.key, k.cloud_id, k.parent_key, k.fields::jsonb, k.digest, %(run)s
-    FROM unnest(%(keys)b::text[], %(cloud_ids)b::text[], %(parent_keys)b::text[],
-                %(fields)b::text[], %(digests)b::bytea[])
-         AS k(key, cloud_id, parent_key, fields, digest)
-    ON CONFLICT (product_id, key) DO UPDATE
-    SET cloud_id = EXCLUDED.cloud_id, parent_key = EXCLUDED.parent_key,
-        fields = EXCLUDED.fields, digest = EXCLUDED.digest, run_id = EXCLUDED.run_id,
-        unlisted_since = NULL
+# No other transaction creates licenses of the product: this one has the lock on the run.
+_CREATE: LiteralString = """
+    COPY marketplace_license (product_id, key, cloud_id, parent_key, fields, digest, run_id)
+    FROM STDIN (FORMAT BINARY)
+"""
+# The version of the binary format of a jsonb value, which precedes its text.
+_JSONB_VERSION = b"\x01"
+# The JSON is sent as the bytes that it is.
+_TYPES = ("int8", "text", "text", "text", "bytea", "bytea", "int8")
+_UPDATE: LiteralString = """
+    UPDATE marketplace_license l
+    SET cloud_id = k.cloud_id, parent_key = k.parent_key, fields = k.fields::jsonb,
+        digest = k.digest, run_id = %(run)s, unlisted_since = NULL
+    FROM unnest(%(products)b::bigint[], %(keys)b::text[], %(cloud_ids)b::text[],
+                %(parent_keys)b::text[], %(fields)b::text[], %(digests)b::bytea[])
+         AS k(product_id, key, cloud_id, parent_key, fields, digest)
+    WHERE l.product_id = k.product_id AND l.key = k.key
 """
 
 
-def _write_licenses(product_id: int, changed: dict[str, ParsedLicense], run: SyncRun) -> None:
+def _write_licenses(product_id: int, merge: Merge, run: SyncRun) -> None:
     # Sorted by key, like every batch.
-    rows = [changed[key] for key in sorted(changed)]
-    sql.execute(
-        _WRITE,
-        {
-            "product": product_id,
-            "run": run.pk,
-            "keys": [row.key for row in rows],
-            "cloud_ids": [row.cloud_id for row in rows],
-            "parent_keys": [licenses.parent_key(row.fields) for row in rows],
-            "fields": [row.encoded for row in rows],
-            "digests": [row.digest for row in rows],
-        },
-        prepare=True,
-    )
+    rows = [merge.changed[key] for key in sorted(merge.changed)]
+    if new := [row for row in rows if row.key not in merge.stored]:
+        sql.copy(_CREATE, _TYPES, (_copied(product_id, row, run) for row in new))
+    if changed := [row for row in rows if row.key in merge.stored]:
+        sql.execute(
+            _UPDATE,
+            {
+                "products": [product_id] * len(changed),
+                "run": run.pk,
+                "keys": [row.key for row in changed],
+                "cloud_ids": [row.cloud_id for row in changed],
+                "parent_keys": [licenses.parent_key(row.fields) for row in changed],
+                "fields": [row.encoded.decode() for row in changed],
+                "digests": [row.digest for row in changed],
+            },
+        )
+
+
+def _copied(product_id: int, row: ParsedLicense, run: SyncRun) -> sql.Row:
+    parent_key, fields = licenses.parent_key(row.fields), _JSONB_VERSION + row.encoded
+    return product_id, row.key, row.cloud_id, parent_key, fields, row.digest, run.pk
 
 
 # --- Accounts -------------------------------------------------------------------------------

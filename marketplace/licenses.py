@@ -46,7 +46,7 @@ class ParsedLicense(msgspec.Struct, frozen=True):
     key: str
     cloud_id: str
     fields: Fields
-    encoded: str
+    encoded: bytes
     digest: bytes
 
 
@@ -141,7 +141,7 @@ def _read(record: dict[str, Any], fields: Fields, product_id: str) -> ParsedReco
         cloud_id = ""
     encoded = msgspec.json.encode(fields)
     digest = hashlib.blake2b(encoded, digest_size=16).digest()
-    return ParsedLicense(key, cloud_id, fields, encoded.decode(), digest)
+    return ParsedLicense(key, cloud_id, fields, encoded, digest)
 
 
 def _key(record: dict[str, Any]) -> str:

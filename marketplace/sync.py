@@ -58,7 +58,7 @@ class SyncEnvironment:
     clock: Clock
     is_out_of_time: Callable[[], bool] = lambda: False
     on_pages_written: Callable[[], None] = lambda: None
-    prefetch_limit: int = 12
+    prefetch_limit: int = 24
 
 
 def run_sync(connection_id: int, environment: SyncEnvironment) -> None:

@@ -43,6 +43,23 @@ def fetch(
         return cursor.execute(statement, bound, prepare=prepare or None).fetchall()
 
 
+def fetch_in_parts(statement: LiteralString, parts: Iterable[dict[str, Any]]) -> list[Row]:
+    """The rows that the statement returns for all parts of its parameters.
+
+    PostgreSQL works on a part while *parts*, which must use no database, makes the next one. Raises
+    Django's database errors.
+    """
+    connection = routing.current_connection()
+    with connection.wrap_database_errors:
+        cursors = [_cursor()]
+        raw: psycopg.Connection[Row] = connection.connection
+        with raw.pipeline():
+            for parameters in parts:
+                bound = _bind(statement, parameters)
+                cursors.append(_cursor().execute(statement, bound))
+        return [row for cursor in cursors[1:] for row in cursor.fetchall()]
+
+
 def execute(
     statement: LiteralString, parameters: dict[str, Any] | None = None, *, prepare: bool = False
 ) -> int:

@@ -6,7 +6,7 @@ record events of one user side by side, also while traits are written, but never
 attribution changes. Each statement takes its locks in the order of ids.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import LiteralString, NamedTuple
 
@@ -109,6 +109,9 @@ def _ensure_event_names(keys: set[ExternalKey]) -> dict[ExternalKey, int]:
 
 # --- Accounts -------------------------------------------------------------------------------
 
+# Of more new accounts, PostgreSQL writes some while the traits of the next ones are merged.
+ACCOUNTS_AT_ONCE = 200
+
 _FIND_ACCOUNTS = _FIND.format(table="engagement_account", key="external_id")
 _CREATE_ACCOUNTS: LiteralString = """
     INSERT INTO engagement_account (product_id, external_id, traits, trait_stamps, created_at,
@@ -155,20 +158,30 @@ def _create_accounts(
     creating it."""
     # Sorted, so that two workers that create the same accounts cannot deadlock.
     sorted_keys = sorted(keys)
-    rows = [updates[key] for key in sorted_keys]
-    return _fetch_ids(
-        _CREATE_ACCOUNTS,
-        {
-            **_key_arrays(sorted_keys),
-            **sql.arrays(
-                ((row.is_identified, row.first_at, row.last_at) for row in rows),
-                "identified",
-                "first",
-                "last",
-            ),
-            **stored_traits.arrays_for_new([stored_traits.merge_new(row) for row in rows]),
-        },
+    if len(sorted_keys) <= ACCOUNTS_AT_ONCE:
+        return _fetch_ids(_CREATE_ACCOUNTS, _new_accounts(sorted_keys, updates))
+    parts = (
+        _new_accounts(sorted_keys[start : start + ACCOUNTS_AT_ONCE], updates)
+        for start in range(0, len(sorted_keys), ACCOUNTS_AT_ONCE)
     )
+    rows = sql.fetch_in_parts(_CREATE_ACCOUNTS, parts)
+    return {(product, external_id): id for product, external_id, id in rows}
+
+
+def _new_accounts(
+    keys: Sequence[ExternalKey], updates: dict[ExternalKey, SubjectUpdate]
+) -> dict[str, list[object]]:
+    rows = [updates[key] for key in keys]
+    return {
+        **_key_arrays(keys),
+        **sql.arrays(
+            ((row.is_identified, row.first_at, row.last_at) for row in rows),
+            "identified",
+            "first",
+            "last",
+        ),
+        **stored_traits.arrays_for_new([stored_traits.merge_new(row) for row in rows]),
+    }
 
 
 # --- Users ----------------------------------------------------------------------------------

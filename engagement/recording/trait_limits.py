@@ -17,7 +17,7 @@ from engagement.traits import (
     Stamp,
     canonical_traits,
     merge_traits,
-    read_stamp,
+    source_of,
 )
 
 # A subject's number of traits, and their length as JSON. Traits from a license are few and short,
@@ -88,7 +88,9 @@ def merge_new(patches: Sequence[TraitPatch]) -> MergeResult:
     if len(patches) == 1:
         ((patch, stamp),) = patches
         incoming = canonical_traits(patch)
-        values = {name: value for name, value in incoming.items() if value is not None}
+        values = incoming
+        if None in values.values():
+            values = {name: value for name, value in values.items() if value is not None}
         encoded = msgspec.json.encode(values)
         if incoming and len(incoming) <= MAX_TRAITS and len(encoded) <= MAX_BYTES:
             stamps = _encode_stamps(incoming, stamp)
@@ -101,7 +103,7 @@ def merge_new(patches: Sequence[TraitPatch]) -> MergeResult:
 
 def _encode_stamps(names: Iterable[str], stamp: Stamp) -> str:
     """The JSON of this stamp for each of the names."""
-    if read_stamp(stamp).source is Source.MARKETPLACE:
+    if source_of(stamp) is Source.MARKETPLACE:
         return _encode_shared_stamps(tuple(names), stamp)
     return msgspec.json.encode(dict.fromkeys(names, stamp)).decode()
 
@@ -128,7 +130,7 @@ def patched_names(patches: Sequence[TraitPatch]) -> list[str]:
 
 def has_license_patch(patches: Sequence[TraitPatch]) -> bool:
     """Whether any of the patches comes from a license."""
-    return any(read_stamp(stamp).source is Source.MARKETPLACE for _, stamp in patches)
+    return any(source_of(stamp) is Source.MARKETPLACE for _, stamp in patches)
 
 
 def _merge_what_fits(
@@ -188,7 +190,7 @@ class _Room:
 
 
 def _is_of_license(name: str, stamp: Sequence[int]) -> bool:
-    return name in _LICENSE_TRAITS and read_stamp(stamp).source is Source.MARKETPLACE
+    return name in _LICENSE_TRAITS and source_of(stamp) is Source.MARKETPLACE
 
 
 def _size(name: str, value: Any) -> int:

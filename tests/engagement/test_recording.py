@@ -7,10 +7,11 @@ from collections.abc import Callable
 from datetime import date
 
 import pytest
-from django.db import IntegrityError, InternalError, transaction
+from django.db import DataError, IntegrityError, InternalError, transaction
 
 from engagement.database import sql
 from engagement.models import Account, DailyCount, Event, Membership, Product, User
+from engagement.recording import resolve
 from engagement.recording.record import record
 from tests.engagement.history import at, group, identify, received, state, tell, track
 
@@ -45,6 +46,24 @@ def test_group_with_a_user_creates_the_user_and_adds_them_to_the_account(acme: P
     ann = User.objects.get(product=acme)
     assert ann.is_identified
     assert ann.account is not None and ann.account.name == "Initech"
+
+
+def test_many_new_accounts_are_created_in_parts(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolve, "ACCOUNTS_AT_ONCE", 3)
+    tell(acme, group("account 4", name="Old"))
+    tell(acme, *(group(f"account {number}", hours=1, name=f"{number}") for number in range(8)))
+    accounts = Account.objects.filter(product=acme, is_identified=True)
+    names = {account.external_id: account.name for account in accounts}
+    assert names == {f"account {number}": f"{number}" for number in range(8)}
+
+
+def test_a_statement_that_fails_for_a_part_fails() -> None:
+    parts = [{"number": number} for number in (1, 2, 0, 4)]
+    with pytest.raises(DataError), transaction.atomic():
+        sql.fetch_in_parts("SELECT 4 / %(number)s::int", parts)
+    assert sql.fetch_in_parts("SELECT 4 / %(number)s::int", parts[:2]) == [(4,), (2,)]
 
 
 def test_events_of_an_unidentified_user_are_kept_and_the_user_is_not_shown(acme: Product) -> None:
