@@ -92,14 +92,14 @@ class Walk:
 def _lean(path: str) -> str:
     """The path of the same page without traits."""
     address, _, query = path.partition("?")
-    kept = [pair for pair in parse_qsl(query) if pair[0] not in {"expand", "traits"}]
-    return f"{address}?{urlencode(kept)}"
+    pairs = [pair for pair in parse_qsl(query) if pair[0] not in {"expand", "traits"}]
+    return f"{address}?{urlencode(pairs)}"
 
 
 def measure(options: argparse.Namespace) -> Report:
-    with large_product(options) as (service, made):
-        limited = Product(service, "limited", made, str(REQUESTS_PER_MINUTE))
-        walk = Walk(limited, Product(service, "unlimited", made, "0"))
+    with large_product(options) as (service, ids):
+        limited = Product(service, "limited", ids, str(REQUESTS_PER_MINUTE))
+        walk = Walk(limited, Product(service, "unlimited", ids, "0"))
         progress("Reading all accounts.")
         seconds = walk.follow()
     yield Result("accounts read", len(walk.ids), must_be=options.accounts)
@@ -112,7 +112,7 @@ def measure(options: argparse.Namespace) -> Report:
     for name, times in (("with five traits", walk.expanded), ("without", walk.lean)):
         in_ms = [each * 1000 for each in times]
         yield Result(f"ms of a page {name}", median(in_ms), rounds=in_ms)
-    ratios = [some / none for some, none in zip(walk.expanded, walk.lean, strict=True)]
+    ratios = [expanded / lean for expanded, lean in zip(walk.expanded, walk.lean, strict=True)]
     yield Result("with five traits / without", median(ratios), at_most=TIMES_THE_LEAN,
                  rounds=ratios)  # fmt: skip
 

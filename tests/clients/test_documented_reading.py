@@ -136,10 +136,10 @@ def test_the_documented_lines_of_the_client_work(
     # The last one watches until it is stopped.
     lines[-1] += " --once"
     printed = [bash(filled_in(f"{setting}\n{line}"), tmp_path) for line in lines]
-    table, filtered, one, exported, watched = printed
+    table, filtered, account, exported, watched = printed
     assert table.splitlines()[0].split()[:2] == ["id", "tracking_id"]
     assert f"{prefix}initech" in {json.loads(row)["tracking_id"] for row in filtered.splitlines()}
-    assert json.loads(one)["traits"]["plan"] == "pro"
+    assert json.loads(account)["traits"]["plan"] == "pro"
     assert not exported
     users = [json.loads(row) for row in (tmp_path / "users.jsonl").read_text().splitlines()]
     assert all(user["traits"].keys() == {"role", "email"} for user in users)

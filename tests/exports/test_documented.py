@@ -36,7 +36,7 @@ def test_the_documented_program_merges_runs(acme: Product, folder: Path, clock: 
     tell(acme, group("late", name="Later than the others"), group("comma", seats=4))
     rescore(NOON)
     assert not load(changes, merged)
-    whole: dict[str, dict[str, str]] = {}
-    assert load(an_export(acme, name="Whole", tables=[Table.ACCOUNTS]), whole)
-    assert merged == whole
+    complete: dict[str, dict[str, str]] = {}
+    assert load(an_export(acme, name="Whole", tables=[Table.ACCOUNTS]), complete)
+    assert merged == complete
     assert "Later than the others" in {row["name"] for row in merged.values()}
