@@ -24,7 +24,7 @@ from engagement.core.progress import ProgressReporter
 from engagement.demo import loading, vocabulary
 from engagement.demo.population import Size
 from engagement.demo.vocabulary import Company
-from engagement.models import Product, SavedView, Segment, User
+from engagement.models import Account, Product, SavedView, Segment
 from ingestion.demo import fill_last_24h
 from ingestion.models import IngestionKey
 from marketplace import connecting
@@ -127,8 +127,11 @@ def connect_product(marketplace_url: str, now: datetime) -> Product:
 
 
 def is_empty(connected: Product) -> bool:
-    """Return whether the demo's data still has to be generated."""
-    return not User.objects.filter(product=connected).exists()
+    """Return whether the demo's data still has to be generated, which needs a product without rows.
+
+    An account may be left of a license although all users were deleted.
+    """
+    return not Account.objects.filter(product=connected).exists()
 
 
 def generate_demo_data(

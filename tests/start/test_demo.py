@@ -41,6 +41,7 @@ from marketplace.simulator.showcase import (
     showcase_licenses,
 )
 from tests.admin.rows import a_connection
+from tests.engagement.history import group, tell
 from tests.marketplace.connections import work
 from tests.start import small_demo
 from tests.start.clicking import Admin
@@ -194,6 +195,12 @@ def test_its_products_look_as_if_their_messages_had_come_through_the_inbox(
         for reason in dropped.values_list("reason", flat=True)
     }
     assert set(summary.dropped) == {DropReason.DUPLICATE, DropReason.ANONYMOUS}
+
+
+@pytest.mark.django_db
+def test_a_product_whose_users_were_deleted_is_not_filled_again(acme: Product) -> None:
+    tell(acme, group("a site"))
+    assert not demo.is_empty(acme)
 
 
 @pytest.mark.django_db
