@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
+from django.utils.cache import patch_cache_control
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.cache import never_cache
 
@@ -38,6 +39,14 @@ class ServiceAdminSite(AdminSite):
         # Imported late: what it imports registers itself with this site.
         home = import_module("config.dashboard.home")
         return super().index(request, {**home.home_context(request), **(extra_context or {})})
+
+    def i18n_javascript(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """A script without which the browser paints no form: each person loads it once a day."""
+        response: HttpResponse = super().i18n_javascript(request, extra_context)
+        patch_cache_control(response, private=True, max_age=24 * 3600)
+        return response
 
     def get_urls(self) -> list[Any]:
         own_urls = [

@@ -76,6 +76,8 @@ def render_guide(name: str) -> Guide:
     tokens = _without_empty_paragraphs(tokens)
     html = markdown.renderer.render(tokens, markdown.options, {})
     html = html.replace("<table>", '<div class="eds-guide-table" tabindex="0"><table>')
+    # A table without heads has cells in their place.
+    html = html.replace("<th></th>", "<td></td>")
     html = html.replace("</table>", "</table></div>").replace("<pre>", '<pre tabindex="0">')
     return Guide(title, mark_safe(html))
 

@@ -79,11 +79,23 @@ class MemberInline(SuperusersOnly, TabularInline):
     verbose_name = "member"
     autocomplete_fields = ["user"]
     formset = MemberFormSet
-    fields = ["user", "role", "may_manage_connections"]
+    readonly_fields = ["login"]
     extra = 0
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return TabularInline.has_view_permission(self, request, obj)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        """The login by this name, because users are those of the product."""
+        name = "user" if self.has_change_permission(request, obj) else "login"
+        return [name, "role", "may_manage_connections"]
+
+    def formfield_for_foreignkey(self, field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        return super().formfield_for_foreignkey(field, request, **{"label": "Login", **kwargs})
+
+    @admin.display(description="login")
+    def login(self, member: ProductMember) -> str:
+        return str(member.user)
 
 
 @admin.register(Product)

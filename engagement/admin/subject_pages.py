@@ -217,10 +217,12 @@ def metric_texts(score_set: ScoreSet, subject_metrics: Metrics) -> dict[MetricNa
     """The metrics as text."""
     scores = subject_metrics.scores
     scope = "account" if isinstance(subject_metrics, AccountMetrics) else "user"
+    # The highest of many is not higher than itself.
+    percentile = min(subject_metrics.percentile, 99.9)
     texts: dict[MetricName, str] = {
         "score_yesterday": f"{scores.yesterday:.1f}",
         "score_last_period": f"{scores.last_period:.1f}",
-        "percentile": f"Higher than {subject_metrics.percentile:.1f}% of active {scope}s",
+        "percentile": f"Higher than {percentile:.1f}% of active {scope}s",
         "raw_score": f"{subject_metrics.raw_score:,} points",
         "frequency": f"{subject_metrics.frequency:,}",
         "recently_scored_events": f"{subject_metrics.recently_scored_events:,}",

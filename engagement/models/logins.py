@@ -200,7 +200,7 @@ class LoginSession(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_method_display()} from {self.address or 'an unknown address'}"
+        return f"{self.address or 'an unknown address'} ({self.get_method_display()})"
 
     @property
     def browser(self) -> str:

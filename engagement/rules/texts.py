@@ -113,4 +113,5 @@ def _days(days: int) -> str:
 
 
 def _number(number: Number) -> str:
-    return f"{number:,}" if isinstance(number, int) else f"{number:,.15g}"
+    text = f"{number:,}" if isinstance(number, int) else f"{number:,.15g}"
+    return text.replace("-", "\N{MINUS SIGN}")

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from django import template
+from django.contrib.admin.helpers import AdminReadonlyField
 from django.utils import timezone
 from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString
@@ -16,6 +17,13 @@ register = template.Library()
 def ago(at: datetime | None) -> SafeString | str:
     """How long ago it was. A dash without a time."""
     return format_ago(at, timezone.now()) if at else "–"
+
+
+@register.filter
+def cell(field: AdminReadonlyField) -> SafeString | str:
+    """What a read-only field shows in a table: a time is relative to now."""
+    value = getattr(field.form.instance, field.field["name"], None)
+    return ago(value) if isinstance(value, datetime) else field.contents()
 
 
 @register.filter

@@ -98,6 +98,12 @@ def test_a_page_asks_in_its_own_words_before_it_deletes(root: Client, acme_rows:
         assert answer.status_code == 302 and not type(row).objects.filter(pk=row.pk).exists()
 
 
+def test_deleting_a_workspace_names_it_in_the_heading(root: Client, acme_rows: Rows) -> None:
+    workspace = acme_rows.workspace
+    html = page(root, reverse("admin:engagement_workspace_delete", args=[workspace.pk]))
+    assert heading(html) == f"Delete {workspace.name}?"
+
+
 def test_the_page_of_a_login_names_it_and_shows_nothing_of_its_password(root: Client) -> None:
     login = AdminUser.objects.create_user("Maya", password="correct horse battery staple")
     html = page(root, reverse("admin:auth_user_change", args=[login.pk]))

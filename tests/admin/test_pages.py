@@ -1,5 +1,6 @@
 """Each page opens with the expected texts, and read-only pages change nothing."""
 
+import re
 from typing import Any
 
 import pytest
@@ -115,6 +116,9 @@ def test_a_product_page_leads_to_its_keys_tokens_and_workspaces(
     for name in ["engagement_workspace", *CREDENTIALS]:
         assert f'href="{page(name, dict(acme_rows.pages())[name])}"' in html
         assert f'href="{reverse(f"admin:{name}_add")}?product={acme_rows.product.pk}"' in html
+    # When each was created: relative, with the exact time in the tooltip.
+    times = re.findall(r'<td><time [^>]*title="[-0-9: ]+UTC">([^<]+)</time></td>', html)
+    assert times.count("just now") >= 3, times
 
 
 def test_a_user_page_shows_scores_traits_and_the_account(root: Client, acme_rows: Rows) -> None:

@@ -95,6 +95,12 @@ def test_members_see_each_other_and_only_superusers_name_them(
         assert "maya" in page and "ray" in page and "Viewer" in page
         assert 'name="productmember_set-0-role"' not in page
     assert 'name="productmember_set-0-role"' in page_text(root, "engagement_product", pk)
+    # Users are those of the product. A member is a login.
+    for who in (root, member, reader):
+        page = page_text(who, "engagement_product", pk)
+        (table,) = re.findall(r'<table aria-labelledby="productmember.*?</thead>', page, re.DOTALL)
+        heads = [strip_tags(head).strip() for head in re.findall(r"<th.*?</th>", table, re.DOTALL)]
+        assert heads[1] == "Login", heads
 
 
 def test_a_manager_of_one_product_changes_nothing_of_another_they_view(

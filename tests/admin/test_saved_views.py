@@ -13,7 +13,7 @@ from tests.admin.conftest import logged_in
 from tests.admin.rows import Rows
 from tests.admin.test_subject_lists import opened, text_of
 
-QUERY = "active=within-30&trait.plan=pro&sort=change&column=change&column=trait%3Aplan"
+QUERY = "active=within-30&trait.plan=pro&sort=change&columns=change,trait:plan"
 
 
 def save(who: Client, rows: Rows, name: str = "Mine", query: str = QUERY, **more: str) -> Any:

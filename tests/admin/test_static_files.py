@@ -24,6 +24,11 @@ def test_browsers_keep_what_a_page_loads() -> None:
         assert "immutable" in answer.headers["Cache-Control"], url
 
 
+def test_browsers_keep_the_script_that_forms_wait_for(root: Client) -> None:
+    kept = root.get(reverse("admin:jsi18n")).headers["Cache-Control"]
+    assert kept == "private, max-age=86400"
+
+
 def test_urls_of_other_releases_lead_to_the_current_file() -> None:
     current = static("config/admin.css")
     for url in ("/static/config/admin.css", "/static/0123456789ab/config/admin.css"):

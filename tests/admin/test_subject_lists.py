@@ -12,6 +12,7 @@ from django.utils.html import strip_tags
 from engagement.admin.lists import histories
 from engagement.admin.lists import rows as list_rows
 from engagement.admin.lists import state as list_state
+from engagement.admin.lists.columns import choosable_columns
 from engagement.database import sql
 from engagement.models import (
     Account,
@@ -194,8 +195,7 @@ def test_every_head_sorts_both_ways(root: Client, customers: Rows) -> None:
 def test_every_row_is_reachable(
     root: Client, ranked: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (list_state, list_rows):
-        monkeypatch.setattr(module, "PAGE_SIZE", 1)
+    monkeypatch.setattr(list_state, "PAGE_SIZE", 1)
     for is_large in (False, True):
         if is_large:
             monkeypatch.setattr(stored, "MAX_LIVE_ROWS", 0)
@@ -221,6 +221,29 @@ def test_every_row_is_reachable(
             )
 
 
+def test_a_page_with_many_columns_has_fewer_rows_and_stays_light(
+    root: Client, acme_rows: Rows
+) -> None:
+    traits = {f"trait {number}": f"a value of trait {number}" for number in range(5)}
+    traits |= {"am.licenseType": "COMMERCIAL", "am.tier": "500 Users", "am.status": "active"}
+    for number in range(44):
+        an_account(acme_rows.product, f"acme-organization-{number}", acme_rows.workspace)
+    Account.objects.update(traits=traits | {"name": "A company with quite a long name"})
+    own = [column.name for column in choosable_columns("account")]
+    chosen = [*own, *(f"trait:trait {number}" for number in range(5))]
+    rows = {}
+    for columns in ([], own, chosen):
+        for query in ({}, {"license_type": "COMMERCIAL", "trait.trait 1": "a value of trait 1"}):
+            page = opened(root, "account", column=columns, **query)
+            assert len(page.content) <= 60_000, (len(columns), query)
+            rows[len(columns), bool(query)] = len(page.context["subjects"])
+    assert rows[0, False] == 40 and rows[len(own), False] >= 20 and rows[len(chosen), True] >= 10
+    # The next page has them as well, in one parameter.
+    assert f"columns={','.join(own)}" in opened(root, "account", column=own).context["next_query"]
+    again = opened(root, "account", columns=",".join(own), p=2)
+    assert [column.label for column in again.context["heads"]][-1] == "Id"
+
+
 def test_a_filtered_list_that_takes_too_long_says_so(
     root: Client, ranked: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,7 +251,7 @@ def test_a_filtered_list_that_takes_too_long_says_so(
         raise sql.StatementTimeout
 
     parameters = {"segment": ranked.segment.pk, "active": "never"}
-    monkeypatch.setattr(list_rows, "PAGE_SIZE", 1)
+    monkeypatch.setattr(list_state, "PAGE_SIZE", 1)
     monkeypatch.setattr(list_rows.ListQuery, "_matching_rows", take_too_long)
     # The number of users is not known.
     page = opened(root, **parameters)
@@ -296,7 +319,7 @@ def test_a_person_chooses_the_columns(root: Client, customers: Rows) -> None:
     assert [strip_tags(head) for head in heads] == ["Name", "Change", "plan"]
     assert ">pro</td>" in response.content.decode()
     added = opened(root, "account", column="change", trait_column="plan")
-    assert added.redirect_chain[-1][0].endswith("&column=change&column=trait%3Aplan")
+    assert added.redirect_chain[-1][0].endswith("&columns=change,trait:plan")
 
 
 # --- Filters --------------------------------------------------------------------------------

@@ -212,7 +212,7 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "trait_names": trait_names(page.product.pk, page.state.scope, MAX_TRAIT_NAMES),
         "hidden": _hidden_fields(page.state),
         "hidden_for_search": _hidden_fields(page.state, "q"),
-        "hidden_for_columns": _hidden_fields(page.state, "column"),
+        "hidden_for_columns": _hidden_fields(page.state, "column", "columns"),
         "hidden_for_sort": _hidden_fields(page.state, "sort"),
         "query": page.state.query(page=page.state.page),
         "choices": _column_choices(page.state, columns),
@@ -310,10 +310,11 @@ class PageLink:
 
 def _pages(state: ListState, listing: Listing) -> list[PageLink]:
     """The links to the pages of the list, as far as their number is known."""
-    if listing.page_count is None:
+    if listing.total is None:
         return []
-    numbers = Paginator(range(listing.page_count), 1).get_elided_page_range(
-        min(state.page, listing.page_count), on_each_side=2, on_ends=1
+    pages = Paginator(range(listing.total), state.page_size)
+    numbers = pages.get_elided_page_range(
+        min(state.page, pages.num_pages), on_each_side=2, on_ends=1
     )
     # A gap is a text.
     return [

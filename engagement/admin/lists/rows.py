@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from engagement.admin.lists.filters import list_filter
-from engagement.admin.lists.state import PAGE_SIZE, ListState
+from engagement.admin.lists.state import ListState
 from engagement.database import sql
 from engagement.models import ScoreSet, Segment
 from engagement.orders import pages, stored
@@ -46,10 +46,6 @@ class Listing:
     as_of: datetime | None = None
     problem: str = ""
 
-    @property
-    def page_count(self) -> int | None:
-        return None if self.total is None else max(1, -(-self.total // PAGE_SIZE))
-
 
 @dataclass(frozen=True)
 class ListQuery:
@@ -83,7 +79,7 @@ class ListQuery:
             self.state.sort_column,
             descending=self.state.is_descending,
             offset=self.state.offset,
-            limit=PAGE_SIZE,
+            limit=self.state.page_size,
             now=self.now,
         )
         total = page.row_count
@@ -91,16 +87,16 @@ class ListQuery:
             total = getattr(
                 counts.subject_totals([self.score_set])[self.score_set.pk], self.kind.plural
             )
-        has_more = self.state.offset + PAGE_SIZE < total
+        has_more = self.state.offset + self.state.page_size < total
         return Listing(self._rows(page.ids), total, has_more, page.as_of)
 
     def _read_filtered(self) -> Listing:
-        offset = self.state.offset
+        offset, size = self.state.offset, self.state.page_size
         with sql.statement_timeout(FILTER_TIMEOUT_SECONDS):
-            ids = list(self._filtered_ids()[offset : offset + PAGE_SIZE + 1])
-        has_more = len(ids) > PAGE_SIZE
+            ids = list(self._filtered_ids()[offset : offset + size + 1])
+        has_more = len(ids) > size
         total = self._count() if has_more or offset else len(ids)
-        return Listing(self._rows(ids[:PAGE_SIZE]), total, has_more)
+        return Listing(self._rows(ids[:size]), total, has_more)
 
     def _count(self) -> int | None:
         is_single = len(self.state.filters) == 1 and not self.state.search

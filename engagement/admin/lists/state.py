@@ -13,8 +13,9 @@ from engagement.core.ids import parse_id
 from engagement.metric_names import Scope
 from engagement.orders.columns import UnknownColumn, check_column
 
-# As many rows as keep the page below 60 KB.
-PAGE_SIZE = 40
+# The rows of a page. With many columns it has fewer, so that it stays below 60 KB.
+PAGE_SIZE, MIN_PAGE_SIZE = 40, 10
+DEFAULT_COLUMNS = 6
 # In the order of the chips above the table. Each trait has a parameter of its own.
 FILTERS = (SEGMENT_PARAM, "insight", "license_type", "license_status", "active")
 ACCOUNT_FILTERS = {"insight", "license_type", "license_status"}
@@ -24,7 +25,7 @@ DEFAULT_SORT = "-score"
 MAX_COLUMNS = 20
 MAX_LENGTH = 512
 # Parameters besides filters and traits.
-_OTHERS = {WORKSPACE_PARAM, "product__id__exact", "q", "sort", "column", "p", "view"}
+_OTHERS = {WORKSPACE_PARAM, "product__id__exact", "q", "sort", "column", "columns", "p", "view"}
 
 Filters: TypeAlias = Mapping[str, str]
 
@@ -68,13 +69,21 @@ class ListState:
         return bool(self.filters or self.search)
 
     @property
+    def page_size(self) -> int:
+        columns, length = len(self.columns) or DEFAULT_COLUMNS, len(self.query())
+        # In bytes, as measured. Each filter and head is a link with the address, and so is a row.
+        links = (57 + 2 * columns) * length
+        room, row = 41_500 - 150 * columns - links, 450 + 85 * columns + 1.6 * length
+        return min(PAGE_SIZE, max(MIN_PAGE_SIZE, int(room / row)))
+
+    @property
     def offset(self) -> int:
-        return (self.page - 1) * PAGE_SIZE
+        return (self.page - 1) * self.page_size
 
     def query(self, **changes: Any) -> str:
         """The query string of this list, or of it with *changes*, then on its first page."""
         state = replace(self, **{"page": 1, **changes})
-        return urlencode(list(state.parameters()))
+        return urlencode(list(state.parameters()), safe=",:")
 
     def without_filter(self, name: str) -> str:
         rest = {key: value for key, value in self.filters.items() if key != name}
@@ -95,8 +104,11 @@ class ListState:
             yield "q", self.search
         if self.sort != DEFAULT_SORT:
             yield "sort", self.sort
-        for column in self.columns:
-            yield "column", column
+        # In one parameter, because each link of the page has them.
+        if any("," in column for column in self.columns):
+            yield from (("column", column) for column in self.columns)
+        elif self.columns:
+            yield "columns", ",".join(self.columns)
         if self.page > 1:
             yield "p", self.page
 
@@ -107,7 +119,8 @@ def parse_state(query: QueryDict, scope: Scope) -> ListState:
     if set(query) - set(filters) - _OTHERS - {name for name in query if not query[name]}:
         raise InvalidAddress
     sort = query.get("sort") or DEFAULT_SORT
-    columns = tuple(dict.fromkeys(query.getlist("column")))[:MAX_COLUMNS]
+    joined = filter(None, query.get("columns", "").split(","))
+    columns = tuple(dict.fromkeys([*joined, *query.getlist("column")]))[:MAX_COLUMNS]
     try:
         check_column(sort.removeprefix("-"), scope)
     except UnknownColumn as error:
