@@ -15,7 +15,7 @@ import psycopg
 from django.db import OperationalError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from engagement.database import distribution, routing
+from engagement.database import distribution, integer_arrays, routing
 
 Row = tuple[Any, ...]
 
@@ -116,10 +116,16 @@ def arrays(rows: Iterable[Sequence[Any]], *names: str) -> dict[str, list[Any]]:
 
 def _bind(statement: str, parameters: dict[str, Any] | None) -> dict[str, Any] | None:
     """The parameters, with the node for a statement that names one."""
-    if "%(node)s" not in statement:
-        return parameters
-    parameters = parameters or {}
-    return {**parameters, "node": distribution.node(parameters.get("product"))}
+    names_node = "%(node)s" in statement
+    if parameters is None and not names_node:
+        return None
+    bound = {
+        name: integer_arrays.encode(value) if type(value) is list else value
+        for name, value in (parameters or {}).items()
+    }
+    if names_node:
+        bound["node"] = distribution.node(bound.get("product"))
+    return bound
 
 
 def _cursor() -> psycopg.Cursor[Row]:

@@ -111,7 +111,7 @@ def process_batch(claim: Claim, now: datetime) -> int:
             return 0
         claimed = _take(claim)
         # For the whole batch: forgetting a subject must then also find the rejected messages.
-        senders = find_senders({bytes(message.key_digest) for message in claimed})
+        senders = find_senders({message.key_digest for message in claimed})
         states = limits.load({each.product_id for each in senders.values() if each.product_id})
         rated = rate_limits.Batch(claimed, senders, now)
         excess = rated.find_excess(states)
@@ -211,7 +211,7 @@ def _drop_excess(
         reason = excess.get(message.id)
         if reason is None:
             continue
-        product_id = senders[bytes(message.key_digest)].product_id
+        product_id = senders[message.key_digest].product_id
         assert product_id is not None
         by_hour[product_id, hours.start_of_hour(message.received_at), reason.value] += 1
         payload = _readable(message) if len(listed_drops) < MAX_LISTED_EXCESS else None
@@ -256,7 +256,7 @@ def _process(
     dropped: list[Drop] = []
     for claimed_message in claimed:
         message = decode(claimed_message.payload)
-        sender = senders.get(bytes(claimed_message.key_digest))
+        sender = senders.get(claimed_message.key_digest)
         received_at = claimed_message.received_at
         if sender is None or sender.product_id is None or not sender.may_send(received_at):
             dropped.append(_invalid_key_drop(claimed_message, sender, message))
@@ -303,7 +303,7 @@ def _process(
         partly_recorded = list(_trait_drops(recordable, dropped_traits, new_traits, by_arrival))
     # Last, because workers wait for each other's counts: all of them update the same few rows.
     drops.save_drops([*dropped, *partly_recorded], now)
-    digests = {bytes(message.key_digest) for message in claimed}
+    digests = {message.key_digest for message in claimed}
     save_key_use([sender for digest, sender in senders.items() if digest in digests], now)
     rejected = [*forgotten, *unjoined, *(message for message, _ in over_limit)]
     return PartOutcome(
@@ -314,7 +314,7 @@ def _process(
 def _invalid_key_drop(claimed: ClaimedMessage, sender: SenderKey | None, message: Payload) -> Drop:
     product_id = sender.product_id if sender else None
     if sender is None:
-        reason = drops.invalid_key_reason(bytes(claimed.key_digest))
+        reason = drops.invalid_key_reason(claimed.key_digest)
     elif product_id is None:
         reason = DropReason.DELETED_PRODUCT
     else:

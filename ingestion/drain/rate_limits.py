@@ -58,7 +58,7 @@ class Batch:
         self.first, self.last = start_of_minute(self._oldest), start_of_minute(self._latest)
         # Also those that a key's last day parts in two. The limits look at each message then.
         self.totals: Counter[int] = Counter()
-        for digest, number in Counter([bytes(each.key_digest) for each in claimed]).items():
+        for digest, number in Counter(each.key_digest for each in claimed).items():
             sender = senders.get(digest)
             if sender is None or sender.product_id is None or not sender.may_send(self._oldest):
                 continue
@@ -66,7 +66,7 @@ class Batch:
 
     def arrivals(self) -> Iterator[Arrival]:
         for message in self._claimed:
-            sender = self._senders.get(bytes(message.key_digest))
+            sender = self._senders.get(message.key_digest)
             if (
                 sender is not None
                 and sender.product_id is not None

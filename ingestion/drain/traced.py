@@ -49,7 +49,7 @@ def _recorded(
     ended: datetime,
 ) -> Iterator[traces.TracedMessage]:
     for claimed in followed:
-        sender = senders.get(bytes(claimed.key_digest))
+        sender = senders.get(claimed.key_digest)
         if sender is None or sender.product_id is None or claimed.traceparent is None:
             continue
         message = decode(claimed.payload)
