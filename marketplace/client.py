@@ -178,6 +178,7 @@ class MarketplaceClient:
         self._session = session
         self._base_url = base_url.rstrip("/")
         self._headers = {
+            **session.headers,
             "Authorization": credentials.header(),
             "Accept": "application/json",
             "User-Agent": settings.USER_AGENT,
@@ -321,16 +322,13 @@ class MarketplaceClient:
         self, method: str, path: str, parameters: dict[str, str], seconds: float
     ) -> requests.Response:
         """A response whose body is not read yet."""
-        response = self._session.request(
-            method,
-            self._url(path),
-            params=parameters,
-            headers=self._headers,
-            # For each step; the deadline runner limits the sum.
-            timeout=(min(CONNECT_TIMEOUT, seconds), seconds),
-            allow_redirects=False,
-            stream=True,
-        )
+        # Not by the session, which takes as long to merge its defaults as to send the request.
+        request = requests.Request(
+            method, self._url(path), self._headers, params=parameters, hooks=self._session.hooks
+        ).prepare()
+        # The timeout is for each step; the deadline runner limits the sum.
+        timeout = (min(CONNECT_TIMEOUT, seconds), seconds)
+        response = self._session.send(request, timeout=timeout, allow_redirects=False, stream=True)
         try:
             raise_for_status(response, self._retry_policy.now())
         except BaseException:
