@@ -22,7 +22,7 @@ from harness.command import run_command
 from harness.database import COUNTED, EVENTS, WAITING, number
 from harness.http import status_of
 from harness.processes import until
-from harness.report import Report, Result, Table, progress, shown
+from harness.report import Report, Result, Table, display, progress
 from harness.service import Service, any_address, temporary_folder
 
 SERVERS = ("PostgreSQL or coordinator", *(f"node {n}" for n in range(1, cluster.NODES + 1)))
@@ -45,7 +45,7 @@ def measure(options: argparse.Namespace) -> Report:
             for place, servers in enumerate((single, several)):
                 costs = middle([pair[place] for pair in rounds])
                 rows.append({"µs a message": name, "on": servers.name, **costs})
-                progress(", ".join(f"{key} {shown(value)}" for key, value in rows[-1].items()))
+                progress(", ".join(f"{key} {display(value)}" for key, value in rows[-1].items()))
         columns = dict.fromkeys(column for row in rows for column in row)
         yield Table("processor time", [dict.fromkeys(columns, "") | row for row in rows])
         for servers in (single, several):

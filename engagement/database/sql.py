@@ -119,7 +119,7 @@ def _bind(statement: str, parameters: dict[str, Any] | None) -> dict[str, Any] |
     names_node = "%(node)s" in statement
     if parameters is None and not names_node:
         return None
-    bound = {
+    bound: dict[str, Any] = {
         name: integer_arrays.encode(value) if type(value) is list else value
         for name, value in (parameters or {}).items()
     }

@@ -25,8 +25,8 @@ def test_browsers_keep_what_a_page_loads() -> None:
 
 
 def test_browsers_keep_the_script_that_forms_wait_for(root: Client) -> None:
-    kept = root.get(reverse("admin:jsi18n")).headers["Cache-Control"]
-    assert kept == "private, max-age=86400"
+    caching = root.get(reverse("admin:jsi18n")).headers["Cache-Control"]
+    assert caching == "private, max-age=86400"
 
 
 def test_urls_of_other_releases_lead_to_the_current_file() -> None:
