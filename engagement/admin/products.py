@@ -90,8 +90,8 @@ class MemberInline(SuperusersOnly, TabularInline):
         name = "user" if self.has_change_permission(request, obj) else "login"
         return [name, "role", "may_manage_connections"]
 
-    def formfield_for_foreignkey(self, field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        return super().formfield_for_foreignkey(field, request, **{"label": "Login", **kwargs})
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        return super().formfield_for_foreignkey(db_field, request, **{"label": "Login", **kwargs})
 
     @admin.display(description="login")
     def login(self, member: ProductMember) -> str:
