@@ -42,7 +42,7 @@ def test_they_are_converted_to_smaller_types() -> None:
 @pytest.mark.django_db
 def test_other_lists_are_left_to_psycopg(type: str, values: list[Any]) -> None:
     assert encode(values) is values
-    assert sql.fetch(f"SELECT %(values)b::{type}[]", {"values": values}) == [(values,)]  # type: ignore[arg-type]
+    assert sql.fetch(f"SELECT %(values)b::{type}[]", {"values": values}) == [(values,)]
 
 
 def test_an_integer_that_is_too_large_is_left_to_psycopg() -> None:
