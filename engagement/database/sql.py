@@ -119,12 +119,13 @@ def _bind(statement: str, parameters: dict[str, Any] | None) -> dict[str, Any] |
     names_node = "%(node)s" in statement
     if parameters is None and not names_node:
         return None
+    parameters = parameters or {}
     bound: dict[str, Any] = {
         name: integer_arrays.encode(value) if type(value) is list else value
-        for name, value in (parameters or {}).items()
+        for name, value in parameters.items()
     }
     if names_node:
-        bound["node"] = distribution.node(bound.get("product"))
+        bound["node"] = distribution.node(parameters.get("product"))
     return bound
 
 
