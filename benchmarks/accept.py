@@ -6,16 +6,19 @@ turn. The bars are those of docs/performance.md.
 
 import argparse
 from statistics import median
+from typing import Any
 
 from benchmarks import load
-from benchmarks.load import Target
+from benchmarks.load import Round, Target
 from harness.command import run_command
-from harness.report import Report, Result, progress
+from harness.report import Report, Result, Table, progress
 from harness.service import Service, temporary_service
 
 SHARE_OF_EMPTY = 0.8
 UNEVENNESS = 4.0
 OURS = "durable track"
+# The web server of each target.
+WEB = {OURS: "ours", "empty view, this project": "empty", "empty view, stock project": "stock"}
 
 
 def measure(options: argparse.Namespace) -> Report:
@@ -24,8 +27,13 @@ def measure(options: argparse.Namespace) -> Report:
         if options.worker:
             service.start_worker()
         acknowledged = load.warm_up(targets, max(options.connections))
-        measurements = [load.interleaved(targets, count, options) for count in options.connections]
+        meter = Meter(service)
+        measurements = [
+            load.interleaved(targets, count, options, meter.note) for count in options.connections
+        ]
         yield from load.table_of(measurements)
+        yield Table("processor time", meter.rows())
+        yield from meter.ratios()
         for ours, *empties in measurements:
             for empty in empties:
                 name = f"share at {ours.connections} connections, of the {empty.target.name}"
@@ -36,6 +44,46 @@ def measure(options: argparse.Namespace) -> Report:
             acknowledged += ours.requests
         if not options.worker:
             yield from load.compare_with_inbox(acknowledged, service.connect())
+
+
+class Meter:
+    """The processor time of each request, in its web server and in PostgreSQL, round by round."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._before = {name: service.processor_seconds(name) for name in ("", *WEB.values())}
+        self._web: dict[str, list[float]] = {name: [] for name in WEB}
+        self._database: dict[str, list[float]] = {name: [] for name in WEB}
+
+    def note(self, target: Target, figures: Round) -> None:
+        """Note a round. Nothing but its target was loaded since the last one."""
+        self._web[target.name].append(self._since(WEB[target.name]) / figures.requests * 1e6)
+        self._database[target.name].append(self._since("") / figures.requests * 1e6)
+
+    def _since(self, name: str) -> float:
+        now = self._service.processor_seconds(name)
+        spent, self._before[name] = now - self._before[name], now
+        return spent
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "µs a request": name,
+                "web": median(self._web[name]),
+                "PostgreSQL": median(self._database[name]),
+            }
+            for name in WEB
+        ]
+
+    def ratios(self) -> Report:
+        for empty in list(WEB)[1:]:
+            rounds = [
+                (web + database) / base
+                for web, database, base in zip(
+                    self._web[OURS], self._database[OURS], self._web[empty], strict=True
+                )
+            ]
+            yield Result(f"processor time, in times the {empty}", median(rounds), rounds=rounds)
 
 
 def start(service: Service) -> list[Target]:
@@ -49,11 +97,12 @@ def start(service: Service) -> list[Target]:
         "benchmarks.stock.wsgi:application",
         DJANGO_SETTINGS_MODULE="benchmarks.stock.settings",
     )
+    _, in_project, in_stock = WEB
     return [
         Target(OURS, f"{ours.url}/v2/track", key),
-        Target("empty view, this project", f"{empty.url}/v2/track", key),
+        Target(in_project, f"{empty.url}/v2/track", key),
         # Its default authentication would refuse a key that it does not know.
-        Target("empty view, stock project", f"{stock.url}/v2/track"),
+        Target(in_stock, f"{stock.url}/v2/track"),
     ]
 
 

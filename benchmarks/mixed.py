@@ -64,7 +64,10 @@ class Reads:
             "account, expanded": (program, f"/v2/accounts/{account}?{expanded}"),
             "list of users": (program, f"/v2/users?{urlencode({**workspace, 'limit': PAGE})}"),
             "page: home": (person.client.headers, "/admin/"),
-            "page: accounts": (person.client.headers, "/admin/engagement/account/"),
+            "page: accounts": (
+                person.client.headers,
+                f"/admin/engagement/account/?workspace={product['workspace_id']}",
+            ),
             "page: an account": (
                 person.client.headers,
                 f"/admin/engagement/account/{account}/change/",

@@ -7,9 +7,11 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
+
+import psutil
 
 from config.local.postgres import stop_process
 from config.parent_death import exit_with_parent
@@ -60,6 +62,16 @@ def running(
 def stop(process: "subprocess.Popen[bytes]", grace: float = STOP_TIMEOUT) -> None:
     """End the process as a service manager would."""
     stop_process(process, signal.SIGTERM, timeout=grace)
+
+
+def processor_seconds(pid: int) -> float:
+    """The processor time that the process and its descendants have taken."""
+    seconds = 0.0
+    for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+        with suppress(psutil.Error):
+            times = process.cpu_times()
+            seconds += times.user + times.system
+    return seconds
 
 
 def until(look: Callable[[], Result], what: str, patience: float = PATIENCE) -> Result:

@@ -24,7 +24,15 @@ from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, s
 from config.server import gunicorn
 from harness.http import Address, status_of
 from harness.ports import free_port
-from harness.processes import HOST, PATIENCE, PROJECT, Failed, running, until
+from harness.processes import (
+    HOST,
+    PATIENCE,
+    PROJECT,
+    Failed,
+    processor_seconds,
+    running,
+    until,
+)
 from harness.report import progress
 
 WORKERS = os.cpu_count() or 1
@@ -51,6 +59,7 @@ class Service:
         self.postgres = postgres
         self._stack = stack
         self._shares_files = True
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
         # A full inbox is not what is measured here.
         self.environment = own_environment(folder, EDS_INBOX_LIMIT="100000000")
 
@@ -99,7 +108,13 @@ class Service:
         environment = {**self.environment, **folder, **environment}
         # In the end nothing waits for a role: what it would finish is thrown away.
         process = running(command, self._log(name), environment, self.project, grace=0)
-        return self._stack.enter_context(process)
+        started = self._started[name] = self._stack.enter_context(process)
+        return started
+
+    def processor_seconds(self, name: str) -> float:
+        """The processor time that the role of this name has taken, or PostgreSQL for no name."""
+        pid = self._started[name].pid if name else self.postgres.pid()
+        return processor_seconds(pid) if pid else 0.0
 
     def start_web(
         self, name: str, application: str = "", *options: str, **environment: str
