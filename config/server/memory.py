@@ -20,7 +20,7 @@ def resident_bytes() -> int:
 
 
 def is_too_large(taken: int, limit_mb: int) -> bool:
-    """Return whether a process that takes so many bytes should be replaced.
+    """Return whether a process that takes that many bytes should be replaced.
 
     The limit is EDS_WORKER_MEMORY_MB.
     """
