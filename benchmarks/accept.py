@@ -62,8 +62,8 @@ class Meter:
 
     def _since(self, name: str) -> float:
         now = self._service.processor_seconds(name)
-        spent, self._before[name] = now - self._before[name], now
-        return spent
+        seconds, self._before[name] = now - self._before[name], now
+        return seconds
 
     def rows(self) -> list[dict[str, Any]]:
         return [
