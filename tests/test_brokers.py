@@ -42,7 +42,7 @@ def test_a_task_of_another_release_is_discarded_in_one_line(
 ) -> None:
     consumer = QuietConsumer.__new__(QuietConsumer)
     consumer.connection_errors = ()
-    with Connection("memory://") as broker, broker.SimpleQueue("default") as queue:
+    with Connection("memory://") as broker, broker.SimpleQueue("other release") as queue:
         queue.put({}, headers={"task": "exports.tasks.new"})
         message = queue.get(timeout=1)
         with caplog.at_level(logging.WARNING):
