@@ -39,7 +39,6 @@ _DEPTH: LiteralString = """
     SELECT count(*), COALESCE(EXTRACT(EPOCH FROM clock_timestamp() - min(received_at)), 0)
     FROM ingestion_inboxmessage
 """
-SCORED: LiteralString = "SELECT count(*) FROM engagement_accountengagement WHERE raw > 0"
 
 
 class Sample(NamedTuple):
@@ -57,7 +56,9 @@ class Reads:
         workspace = {"workspace_id": product["workspace_id"]}
         listed = f"/v2/accounts?{urlencode({**workspace, 'limit': PAGE})}"
         program = bearer(product["api_token"])
-        account = Client(address, headers=program).read_json(listed)["data"][0]["id"]
+        reader = Client(address, headers=program)
+        until(lambda: reader.read_json(listed)["data"], "an account in the list", PATIENCE)
+        account = reader.read_json(listed)["data"][0]["id"]
         expanded = urlencode({**workspace, "expand": EXPANSIONS})
         self._paths = {
             "list of accounts": (program, listed),
@@ -110,7 +111,6 @@ def measure(options: argparse.Namespace) -> Report:
         until_empty(database)
         # wrk counts no request that was under way when it ended: what was recorded was sent.
         before = number(database, EVENTS)
-        until(lambda: number(database, SCORED), "the scores", PATIENCE)
         reads = Reads(person, person.server, product)
         progress("Reading alone.")
         with reads.running() as alone:

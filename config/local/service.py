@@ -47,11 +47,13 @@ def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> No
         try:
             if starts_early:
                 supervisor.start(web({}))
-            created = _prepare(supervisor, console)
+            _prepare(supervisor, console)
+            # Data is accepted from now on: the inbox is there. Hashing the password takes longer.
+            os.close(opener)
+            created = first_start.create_first_start(settings.DATA_DIR)
             variables = _prepare_demo(supervisor, console) if with_demo else _leave_demo()
             # The children have their own connections, and this process needs none from now on.
             connections.close_all()
-            os.close(opener)
             if not supervisor.stopping:
                 if not starts_early:
                     supervisor.start(web(variables))
@@ -62,15 +64,14 @@ def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> No
             supervisor.stop()
 
 
-def _prepare(supervisor: Supervisor, console: Console) -> first_start.FirstStart | None:
-    """Prepare database and tables. On a first start also create the login and the product."""
+def _prepare(supervisor: Supervisor, console: Console) -> None:
+    """Prepare database and tables."""
     if settings.EMBEDDED_POSTGRES:
         _start_postgres(supervisor, console, settings.EMBEDDED_POSTGRES)
     preflight.check_database()
     if preflight.migrate():
         console.say("The database's tables are up to date.")
     preflight.check_secrets()
-    return first_start.create_first_start(settings.DATA_DIR)
 
 
 def _prepare_demo(supervisor: Supervisor, console: Console) -> dict[str, str]:
