@@ -13,15 +13,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import psutil
-
 from benchmarks import batch, load
 from harness import cluster
 from harness.cluster import Cluster
 from harness.command import run_command
 from harness.database import COUNTED, EVENTS, WAITING, number
 from harness.http import status_of
-from harness.processes import until
+from harness.processes import processor_seconds, until
 from harness.report import Report, Result, Table, display, progress
 from harness.service import Service, any_address, temporary_folder
 
@@ -90,7 +88,7 @@ class Side:
         }
 
     def web_seconds(self) -> float:
-        return cluster.processor_seconds(psutil.Process(self._web.pid))
+        return processor_seconds(self._web.pid)
 
     def empty_the_inbox(self) -> None:
         """What was accepted to measure accepting is not recorded."""

@@ -18,7 +18,7 @@ import psycopg
 from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 from harness.database import number
 from harness.ports import POSTGRESQL, free_prefix
-from harness.processes import PROJECT, Failed
+from harness.processes import PROJECT, Failed, processor_seconds
 from harness.service import Service, temporary_folder
 
 # The folder with the programs of a PostgreSQL that has Citus.
@@ -105,7 +105,7 @@ class Node(EmbeddedPostgres):
     def processor_seconds(self) -> float:
         """What its processes have taken, with those that have ended."""
         assert self.process is not None
-        return processor_seconds(psutil.Process(self.process.pid))
+        return processor_seconds(self.process.pid)
 
     def connect(self, database: str = DATABASE) -> psycopg.Connection[Any]:
         """A connection of the superuser."""
@@ -121,16 +121,6 @@ class Node(EmbeddedPostgres):
                 connection.execute(f"CREATE DATABASE {name} OWNER {ROLE} TEMPLATE {DATABASE}")
         with self.connect(name) as connection:
             connection.execute("CREATE EXTENSION citus")
-
-
-def processor_seconds(process: psutil.Process) -> float:
-    """What the process, its children, and those of its children that have ended have taken."""
-    seconds = 0.0
-    for member in [process, *process.children(recursive=True)]:
-        with suppress(psutil.Error):
-            times = member.cpu_times()
-            seconds += times.user + times.system + times.children_user + times.children_system
-    return seconds
 
 
 class Cluster:

@@ -65,12 +65,12 @@ def stop(process: "subprocess.Popen[bytes]", grace: float = STOP_TIMEOUT) -> Non
 
 
 def processor_seconds(pid: int) -> float:
-    """The processor time that the process and its descendants have taken."""
+    """What the process, its children, and those of its children that have ended have taken."""
     seconds = 0.0
     for process in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
         with suppress(psutil.Error):
             times = process.cpu_times()
-            seconds += times.user + times.system
+            seconds += times.user + times.system + times.children_user + times.children_system
     return seconds
 
 
