@@ -3,9 +3,12 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from socketserver import BaseServer
 from typing import TypeVar
 
 Sample = TypeVar("Sample")
+# Seconds between two looks whether a server is to end.
+END_INTERVAL = 0.02
 
 
 @contextmanager
@@ -21,6 +24,19 @@ def working(*functions: Callable[[threading.Event], None]) -> Iterator[None]:
         over.set()
         for thread in threads:
             thread.join()
+
+
+@contextmanager
+def serving(server: BaseServer) -> Iterator[None]:
+    """Serve in a thread. When the block ends, the server is closed."""
+    thread = threading.Thread(target=server.serve_forever, args=(END_INTERVAL,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from harness.http import Client, basic
 from harness.processes import PROJECT, Failed, until
 from harness.report import Report, Result, progress
 from harness.service import own_environment
-from harness.threads import working
+from harness.threads import serving, working
 from harness.whole import Whole
 from proofs.durability import kill_at_random
 
@@ -145,14 +145,8 @@ def receiving(receiver: Receiver) -> Iterator[str]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with serving(server):
         yield f"http://127.0.0.1:{server.server_address[1]}/hook"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def measure(options: argparse.Namespace) -> Report:

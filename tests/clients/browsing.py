@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +14,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
+from harness.threads import serving
 from tests.start.running import until
 
 HERE = Path(__file__).parent
@@ -62,14 +62,8 @@ class Site:
         handler = partial(QuietFiles, directory=str(self.folder))
         server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         server.daemon_threads = True
-        serving = threading.Thread(target=server.serve_forever, daemon=True)
-        serving.start()
-        try:
+        with serving(server):
             yield server.server_port
-        finally:
-            server.shutdown()
-            server.server_close()
-            serving.join()
 
 
 class Browser:

@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from harness.threads import serving
+
 CONNECTION_ONLY = {"connection", "keep-alive", "transfer-encoding"}
 
 
@@ -32,14 +34,8 @@ class Proxy:
 
     @contextmanager
     def running(self) -> Iterator["Proxy"]:
-        serving = threading.Thread(target=self._server.serve_forever, daemon=True)
-        serving.start()
-        try:
+        with serving(self._server):
             yield self
-        finally:
-            self._server.shutdown()
-            self._server.server_close()
-            serving.join()
 
     def statuses(self) -> list[int]:
         """Return the statuses of the POSTs, in the order of their responses."""

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from engagement.models import Product
+from harness.threads import serving
 from notifications import verification
 from notifications.delivery import signing
 from notifications.models import Delivery
@@ -49,13 +49,8 @@ def flask_app(code: str) -> Iterator[str]:
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(code, names)
     server = make_server("127.0.0.1", 0, names["app"])
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with serving(server):
         yield f"http://127.0.0.1:{server.server_port}/hook"
-    finally:
-        server.shutdown()
-        thread.join()
 
 
 @contextmanager
