@@ -102,7 +102,9 @@ def posting(
         yield posted
 
 
-def add_pause_argument(parser: argparse.ArgumentParser) -> None:
+def add_posting_arguments(parser: argparse.ArgumentParser, draws: str = "the messages") -> None:
+    """What is posted, and how fast. The seed *draws* what the help says."""
+    parser.add_argument("--seed", type=int, default=1, help=f"draws {draws}")
     parser.add_argument(
         "--pause", type=float, default=0.0, help="seconds that a client waits after each message"
     )

@@ -15,7 +15,7 @@ import psutil
 
 from harness import accounting
 from harness.command import run_command
-from harness.posting import CLIENTS, Posted, add_pause_argument, posting
+from harness.posting import CLIENTS, Posted, add_posting_arguments, posting
 from harness.processes import PROJECT, Failed, until
 from harness.report import Report, Result, progress
 from harness.service import copy_migrated_cluster, own_environment, temporary_folder
@@ -109,8 +109,7 @@ def forgive_the_last(posted: Posted, killed_at: datetime) -> None:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=30.0, help="how long to post")
-    parser.add_argument("--seed", type=int, default=1, help="draws the messages")
-    add_pause_argument(parser)
+    add_posting_arguments(parser)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from harness.cluster import Cluster
 from harness.command import run_command
 from harness.database import number
 from harness.http import Reader
-from harness.posting import Posted, add_pause_argument, posting
+from harness.posting import Posted, add_posting_arguments, posting
 from harness.processes import PATIENCE, stop, until
 from harness.report import Report, Result, Table, progress
 from harness.service import Service, any_address, temporary_folder
@@ -153,8 +153,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="how long each phase takes")
     parser.add_argument("--products", type=int, default=3, help="how many products there are")
     parser.add_argument("--kills", type=int, default=8, help="how many processes to kill")
-    parser.add_argument("--seed", type=int, default=1, help="draws the messages")
-    add_pause_argument(parser)
+    add_posting_arguments(parser)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 from harness import accounting, cluster
 from harness.cluster import Cluster, Node
 from harness.command import run_command
-from harness.posting import CLIENTS, Posted, add_pause_argument, posting
+from harness.posting import CLIENTS, Posted, add_posting_arguments, posting
 from harness.processes import Failed, stop, until
 from harness.report import Report, Result, progress
 from harness.service import Service, any_address, temporary_folder
@@ -133,8 +133,7 @@ def has_recovered(server: Node) -> bool:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=30.0, help="how long to post")
-    parser.add_argument("--seed", type=int, default=1, help="draws the messages")
-    add_pause_argument(parser)
+    add_posting_arguments(parser)
 
 
 if __name__ == "__main__":

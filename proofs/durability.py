@@ -14,7 +14,7 @@ import psutil
 from harness import accounting, cluster, whole
 from harness.brokers import BROKERS, Broker
 from harness.command import run_command
-from harness.posting import CLIENTS, add_pause_argument, posting
+from harness.posting import CLIENTS, add_posting_arguments, posting
 from harness.processes import until
 from harness.report import Report, Result, progress
 from harness.service import database_url, secrets_of_a_run, temporary_folder
@@ -78,11 +78,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=5.0, help="how long to post and kill")
     parser.add_argument("--kills", type=int, default=1, help="how many processes to kill at least")
     parser.add_argument("--broker", choices=[*BROKERS, "all"], default="postgresql")
-    parser.add_argument("--seed", type=int, default=1, help="draws the messages and the kills")
     parser.add_argument(
         "--citus", action="store_true", help="on a cluster, whose servers are killed, too"
     )
-    add_pause_argument(parser)
+    add_posting_arguments(parser, "the messages and the kills")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from harness.brokers import BROKERS
 from harness.command import run_command
 from harness.fleet import NAMES, WEBS, Machines, Watch, held_up, recorded_up_to_now
 from harness.networks import Loopback, Namespaces, why_not
-from harness.posting import Posted, add_pause_argument, posting
+from harness.posting import Posted, add_posting_arguments, posting
 from harness.processes import Failed, until
 from harness.report import Report, Table, progress
 
@@ -143,8 +143,7 @@ def take(
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, help="how long to post and fail")
     parser.add_argument("--broker", choices=[*BROKERS], default="redis")
-    parser.add_argument("--seed", type=int, default=1, help="draws the messages")
-    add_pause_argument(parser)
+    add_posting_arguments(parser)
     parser.add_argument("--citus", action="store_true", help="on a cluster of three servers")
     parser.add_argument(
         "--namespaces",

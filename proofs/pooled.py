@@ -14,7 +14,7 @@ from harness.command import run_command
 from harness.http import Reader
 from harness.networks import Loopback
 from harness.ports import free_port
-from harness.posting import Posted, add_pause_argument, posting
+from harness.posting import Posted, add_posting_arguments, posting
 from harness.processes import HOST, program
 from harness.report import Report, Result, progress
 from harness.service import Service, any_address, database_url, temporary_service
@@ -68,7 +68,7 @@ def measure(options: argparse.Namespace) -> Report:
         reader = Reader(path, product["api_token"], reading)
         with (
             reader.reading(),
-            posting([[accepting]], product["ingestion_key"], 1, posted, options.pause),
+            posting([[accepting]], product["ingestion_key"], options.seed, posted, options.pause),
         ):
             time.sleep(options.seconds)
         yield from accounting.settle(posted, service.connect, f"{options.mode} pooling")
@@ -105,7 +105,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--everything", action="store_true", help="accepting goes through PgBouncer, too"
     )
-    add_pause_argument(parser)
+    add_posting_arguments(parser)
 
 
 if __name__ == "__main__":
