@@ -24,7 +24,7 @@ import pytest
 
 from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 from harness.cluster import BIN_VARIABLE, Cluster, bin_folder
-from tests import fan_outs
+from tests import fan_outs, slow
 
 # Compiling the sources would take a third of the time of each process that tests start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -62,7 +62,6 @@ TEST_DATABASE = f"test_{DATABASE}"
 
 postgres: "subprocess.Popen[bytes] | None" = None
 cluster: Cluster | None = None
-_runs_a_test = False
 
 # Looking for garbage took a tenth of the time of collecting the tests, and 6% of running them.
 gc.disable()
@@ -78,19 +77,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         threading.Thread(target=migrated_cluster, daemon=True).start()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    global _runs_a_test
-    _runs_a_test = True
-    try:
-        return (yield)
-    finally:
-        _runs_a_test = False
-
-
 def _skip_own_servers(event: str, arguments: tuple[Any, ...]) -> None:
     """On a cluster, skip a test once it starts a server or a whole service of its own."""
-    if event == "subprocess.Popen" and _runs_a_test:
+    if event == "subprocess.Popen" and slow.running():
         names = [str(word).rsplit("/", 1)[-1] for word in arguments[1][:3]]
         if any(name in SERVERS or name.startswith("proofs.") for name in names):
             pytest.skip(OWN_SERVER)

@@ -51,6 +51,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         _running = None
 
 
+def running() -> pytest.Item | None:
+    """The test that runs now."""
+    return _running
+
+
 def _require_slow(event: str, arguments: tuple[Any, ...]) -> None:
     """Fail a test that starts a program and is not marked."""
     if event in STARTS and _running is not None and not _running.get_closest_marker("slow"):
