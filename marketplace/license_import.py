@@ -165,12 +165,12 @@ def _count_written(run: SyncRun, rows: Iterable[ParsedLicense], merge: Merge) ->
     """The licenses that the run wrote before it started over: they count as imported again."""
     if not reports.has_started_over(run):
         return 0
-    counts = {
+    own_keys = {
         row.key
         for row in rows
         if (stored := merge.stored.get(row.key)) and stored.run_id == run.pk and stored.matches(row)
     }
-    return len(counts - merge.changed.keys())
+    return len(own_keys - merge.changed.keys())
 
 
 def _list_failed(run: SyncRun, records: Iterable[ParsedRecord]) -> None:

@@ -225,13 +225,13 @@ def _first_segment(folder: Path) -> str:
 
 def prune(root: Path, keep: int, now: datetime) -> list[BaseBackup]:
     """Delete all but the newest *keep* base backups of each cluster, and WAL before them."""
-    removed_paths = []
+    removed_backups = []
     base_backups = list_backups(root)
     for cluster in {backup.cluster for backup in base_backups}:
         backups = [backup for backup in base_backups if backup.cluster == cluster]
         for backup in backups[:-keep]:
             shutil.rmtree(backup.folder(root))
-            removed_paths.append(backup)
+            removed_backups.append(backup)
         for path in _segments(root, cluster):
             if not any(backup.needs_segment(path.name) for backup in backups[-keep:]):
                 path.unlink()
@@ -239,7 +239,7 @@ def prune(root: Path, keep: int, now: datetime) -> list[BaseBackup]:
         # A backup that was killed.
         if path.stat().st_mtime < now.timestamp() - PARTIAL_SECONDS:
             shutil.rmtree(path)
-    return removed_paths
+    return removed_backups
 
 
 def _segments(root: Path, cluster: str) -> Iterator[Path]:

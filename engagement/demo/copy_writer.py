@@ -1,5 +1,5 @@
-"""Copies a synthetic population into a new product's tables: the write path takes some times as
-long. The rows are those that ``recording.record()`` would have written.
+"""Copies a synthetic population into a new product's tables: the write path takes several times
+as long. The rows are those that ``recording.record()`` would have written.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
