@@ -20,7 +20,6 @@ def records(
     rows: Sequence[Any],
     links: LinkBuilder,
     expansions: Sequence[str],
-    trait_names: Sequence[str] | None,
 ) -> list[Mapping[str, object]]:
     """The records of *rows*, which ``queries.expand`` prepared. One statement for all metrics."""
     build: Any = serializers.account_record if scope == "account" else serializers.user_record
@@ -33,7 +32,7 @@ def records(
             metrics=_metrics(scope, workspace, row, all_time[_id(scope, row)])
             if all_time
             else None,
-            traits=_traits(scope, row, trait_names) if "traits" in expansions else None,
+            traits=row.expanded_traits if "traits" in expansions else None,
         )
         for row in rows
     ]
@@ -57,10 +56,3 @@ def _metrics(
     if scope == "user":
         return metrics.compute_user_metrics(row, score_set, all_time)
     return metrics.compute_account_metrics(row, score_set, all_time, {SEATS_TRAIT: row.seats})
-
-
-def _traits(scope: Scope, row: Any, names: Sequence[str] | None) -> dict[str, Any]:
-    if names is not None:
-        trait_values: dict[str, Any] = row.expanded_traits
-        return trait_values
-    return serializers.traits(getattr(row, scope))

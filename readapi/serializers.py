@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from engagement.metric_names import Scope
-from engagement.models import Account, ScoreSet, Segment, Workspace
+from engagement.models import ScoreSet, Segment, Workspace
 from engagement.models.subjects import Subject
 from engagement.rules.rules import Match
 from engagement.scores import metrics
@@ -57,7 +57,7 @@ def account_summary(
 ) -> records.AccountSummary:
     scores = metrics.compute_scores(row, score_set(workspace))
     return {
-        **_account_name(row.account, row.account_name),
+        **_account_name(row.account_id, row.tracking_id, row.account_name),
         "score": scores.now,
         "score_change": scores.change,
         "active_users": row.active_users,
@@ -96,18 +96,19 @@ def user_summary(
     row: "RankedUser", workspace: Workspace, links: LinkBuilder
 ) -> records.UserSummary:
     scores = metrics.compute_scores(row, score_set(workspace))
-    account = row.user.account
     return {
         "id": row.user_id,
-        "tracking_id": row.user.external_id,
+        "tracking_id": row.tracking_id,
         "email": text_or_none(row.user_email),
         "name": text_or_none(row.user_name),
         "score": scores.now,
         "score_change": scores.change,
         "last_active_at": _format_time_or_none(row.last_active_at),
         "account": (
-            _account_name(account, row.current_account_name)
-            if account is not None and account.is_identified
+            _account_name(
+                row.current_account_id, row.current_account_tracking_id, row.current_account_name
+            )
+            if row.current_account_id is not None
             else None
         ),
         "_links": {"self": links.user(row.user_id, workspace.id)},
@@ -150,7 +151,7 @@ def hide_user_traits(users: Iterable[Any], hides: bool) -> None:
 def legacy_account(row: "RankedAccount", metrics: AccountMetrics) -> records.LegacySummary:
     """The account as the legacy look-up shows it, without expansions."""
     return {
-        **_account_name(row.account, row.account_name),
+        **_account_name(row.account_id, row.tracking_id, row.account_name),
         "metrics": {
             **_account_metrics(metrics),
             "engagement_score": _fraction(metrics.scores.now),
@@ -231,8 +232,8 @@ def text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _account_name(account: Account, name: Any) -> records.AccountName:
-    return {"id": account.id, "tracking_id": account.external_id, "name": text_or_none(name)}
+def _account_name(account_id: int, tracking_id: str, name: Any) -> records.AccountName:
+    return {"id": account_id, "tracking_id": tracking_id, "name": text_or_none(name)}
 
 
 def _last_seen(row: "RankedAccount") -> datetime:

@@ -182,7 +182,7 @@ def _find(ranking: Ranking, view_class: type[ReadView], call: Call) -> Json:
     }
     matching = [rows[id] for id in ids if id in rows]
     links = LinkBuilder(call.request)
-    records = expansions.records(ranking.scope, workspace, matching, links, (), None)
+    records = expansions.records(ranking.scope, workspace, matching, links, ())
     return {"data": _without_links(records)}
 
 

@@ -146,9 +146,8 @@ class RankingView(ReadView):
         return queries.expand(rows, ranking.scope, self.expansions, names)
 
     def records(self, ranking: Ranking, workspace: Workspace, rows: Sequence[Any]) -> list[Any]:
-        names = parameters.trait_names(self.parameters)
-        records = list(
-            expansions.records(ranking.scope, workspace, rows, self.links, self.expansions, names)
+        records: list[Any] = list(
+            expansions.records(ranking.scope, workspace, rows, self.links, self.expansions)
         )
         if ranking.scope == "user":
             serializers.hide_user_traits(records, self.token.hides_user_traits)
