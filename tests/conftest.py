@@ -17,7 +17,7 @@ from ingestion.inbox import group_commit, quotas
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
 from tests.cases import scaled
-from tests.database import CITUS
+from tests.database import CITUS, TEST_DATABASE
 from tests.emptying import Fresh
 
 # Of properties that say nothing themselves. Hypothesis tries 100. A slow machine fails none.
@@ -78,8 +78,12 @@ def static_files_found_once() -> Iterator[None]:
 def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
     """Create the tests' database as a copy of the service's, which is migrated where tests run in
     several processes. On a cluster it exists, and is migrated and distributed."""
+    test = connection.settings_dict["TEST"]
     if CITUS is None:
-        connection.settings_dict["TEST"]["TEMPLATE"] = DATABASE
+        test["TEMPLATE"] = DATABASE
+    else:
+        # Each process has a cluster of its own, and would add its name to the database's.
+        test["NAME"] = TEST_DATABASE
 
 
 @pytest.fixture(scope="session")

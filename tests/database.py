@@ -24,6 +24,7 @@ import pytest
 
 from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 from harness.cluster import BIN_VARIABLE, Cluster, bin_folder
+from harness.service import database_url, secrets_of_a_run
 from tests import fan_outs, slow
 
 # Compiling the sources would take a third of the time of each process that tests start.
@@ -44,11 +45,15 @@ one_server = pytest.mark.skipif(
 )
 # A service that starts a PostgreSQL of its own has one server.
 OWN_SERVER = "On a cluster: this test starts one server of its own."
-SERVERS = ("up", "initdb", "postgres")
+own_server = pytest.mark.skipif(CITUS is not None, reason=OWN_SERVER)
+SERVERS = {"up", "initdb", "postgres"}
 # The tests' own: nothing of the service that may be set up in this shell leaks into them.
 for name in [name for name in os.environ if name.startswith("EDS_")]:
     del os.environ[name]
 os.environ.pop("DATABASE_URL", None)
+if CITUS:
+    # For the processes that run the tests, and for proofs.
+    os.environ[BIN_VARIABLE] = str(CITUS)
 # Wake-ups stay in this process; nobody acts on them.
 os.environ["CELERY_BROKER_URL"] = "memory://localhost"
 os.environ["EDS_DATA_DIR"] = str(FOLDER)
@@ -72,16 +77,17 @@ gc.set_threshold(50_000, 20, 100)
 def pytest_sessionstart(session: pytest.Session) -> None:
     # The wheel's root user must be able to reach the folder.
     FOLDER.chmod(0o711)
-    if session.config.getoption("dist") != "no":
+    if session.config.getoption("dist") != "no" and not CITUS:
         # This process only hands tests to others, which collect them meanwhile.
         threading.Thread(target=migrated_cluster, daemon=True).start()
 
 
 def _skip_own_servers(event: str, arguments: tuple[Any, ...]) -> None:
-    """On a cluster, skip a test once it starts a server or a whole service of its own."""
+    """On a cluster, skip a test once it starts a server of its own, or a service that does."""
     if event == "subprocess.Popen" and slow.running():
-        names = [str(word).rsplit("/", 1)[-1] for word in arguments[1][:3]]
-        if any(name in SERVERS or name.startswith("proofs.") for name in names):
+        _, command, _, environment = arguments
+        names = {str(word).rsplit("/", 1)[-1] for word in command[:3]}
+        if names & SERVERS and "DATABASE_URL" not in (environment or os.environ):
             pytest.skip(OWN_SERVER)
 
 
@@ -125,6 +131,14 @@ def start_cluster(programs: Path) -> None:
     cluster.connect_nodes(TEST_DATABASE)
     for server in cluster.servers:
         allow_tests(server)
+
+
+def service_settings() -> dict[str, str]:
+    """The settings of a service on a database of the cluster, which it migrates; else none."""
+    if cluster is None:
+        return {}
+    cluster.connect_nodes()
+    return {"DATABASE_URL": database_url(cluster.coordinator.address), **secrets_of_a_run()}
 
 
 def allow_tests(server: EmbeddedPostgres) -> None:

@@ -12,7 +12,7 @@ from django.db import connection
 from config import distribution as placements
 from config.distribution import TABLES, Kind
 from engagement.database import distribution, sql
-from engagement.models import Product
+from engagement.models import Product, ScoredEvent
 from tests.database import needs_citus
 
 DISTRIBUTED = [table for table, placement in TABLES.items() if placement.kind is Kind.DISTRIBUTED]
@@ -70,3 +70,38 @@ def test_migrate_has_distributed_the_tables() -> None:
     output = StringIO()
     call_command("distribute", "--yes", stdout=output)
     assert output.getvalue() == "All tables are where they belong.\n"
+
+
+@needs_citus
+@pytest.mark.django_db
+def test_distributing_says_what_it_will_do_and_continues_after_an_interruption(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["notifications_watchedmember", "engagement_scoredevent"]
+    scored = ScoredEvent.objects.create(score_set_id=1, event_name_id=1, weight=5)
+    with connection.cursor() as cursor:
+        for name in names:
+            cursor.execute("SELECT undistribute_table(%s)", [name])
+    steps = placements.remaining_steps()
+    assert [step.table for step in steps] == names
+    monkeypatch.setattr("builtins.input", lambda _: "no")
+    output = StringIO()
+    with pytest.raises(CommandError, match="nothing was changed"):
+        call_command("distribute", stdout=output)
+    assert output.getvalue().splitlines() == list(placements.describe(steps))
+    place = placements._execute_placing
+
+    def interrupted(function: LiteralString, table: str) -> None:
+        if table == names[1]:
+            raise KeyboardInterrupt
+        place(function, table)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(placements, "_execute_placing", interrupted)
+        call_command("distribute", "--yes")
+    assert [step.table for step in placements.remaining_steps()] == names[1:]
+    output = StringIO()
+    call_command("distribute", "--yes", stdout=output)
+    assert "engagement_scoredevent: … reference after" in output.getvalue()
+    assert placements.remaining_steps() == []
+    assert ScoredEvent.objects.get() == scored

@@ -107,8 +107,9 @@ _COUNT_DONE_OR_WEIGHTED: LiteralString = """
             WHERE w.score_set_id = %(score_set)s AND w.event_name_id = n.id AND w.weight = 0)
 """
 _COUNT_WEIGHTED: LiteralString = """
-    SELECT count(*) FROM engagement_scoredevent
-    WHERE score_set_id = %(score_set)s AND weight > 0
+    SELECT count(*) FROM engagement_scoredevent w
+    JOIN engagement_eventname n ON n.id = w.event_name_id AND n.product_id = %(product)s
+    WHERE w.score_set_id = %(score_set)s AND w.weight > 0
 """
 
 

@@ -18,6 +18,7 @@ import pytest
 from marketplace.simulator.server import Simulator
 from tests.clients.browsing import Browser
 from tests.clients.service import Service
+from tests.database import service_settings
 from tests.start.folders import data_folder
 from tests.start.running import Up, manage
 
@@ -45,8 +46,9 @@ def up(simulator: Simulator) -> Iterator[Up]:
 
     It ends with their tests, by Ctrl-C: one that is idle takes processor time, too.
     """
-    with data_folder("clients") as folder:
-        started = Up(folder, terminal=True, MARKETPLACE_API_URL=simulator.url)
+    given = service_settings()
+    with data_folder("clients", is_new=bool(given)) as folder:
+        started = Up(folder, terminal=True, MARKETPLACE_API_URL=simulator.url, **given)
         try:
             yield started.wait_until_running()
             assert started.end(signal.SIGINT) == 0
@@ -60,7 +62,7 @@ def service(up: Up) -> Iterator[Service]:
     """With a read token of its own: the walk uses up what the first one may ask in a minute."""
     make = "from engagement.models import Product; from readapi.models import ApiToken; "
     make += "print(ApiToken.create(Product.objects.get(), 'clients').secret)"
-    result = manage(up.data_dir, "shell", "-v", "0", "-c", make)
+    result = manage(up.data_dir, "shell", "-v", "0", "-c", make, **up.settings_given)
     assert result.returncode == 0, result.stderr
     running = Service(up, result.stdout.strip())
     yield running

@@ -14,10 +14,9 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import psutil
-import psycopg
 from django.conf import settings
 
-from config.local.postgres import DATABASE, ROLE, EmbeddedPostgres, stop_process
+from config.local.postgres import stop_process
 from tests.start.running import Up, free_port, listens, survivors, until
 
 PATIENCE = 90.0
@@ -34,9 +33,9 @@ _ACCOUNTS: LiteralString = """
 _EVENTS: LiteralString = """
     SELECT u.external_id, n.name, a.external_id, e.occurred_at
     FROM engagement_event e
-    JOIN engagement_user u ON u.id = e.user_id
-    JOIN engagement_eventname n ON n.id = e.event_name_id
-    LEFT JOIN engagement_account a ON a.id = e.account_id
+    JOIN engagement_user u ON (u.product_id, u.id) = (e.product_id, e.user_id)
+    JOIN engagement_eventname n ON (n.product_id, n.id) = (e.product_id, e.event_name_id)
+    LEFT JOIN engagement_account a ON (a.product_id, a.id) = (e.product_id, e.account_id)
     WHERE starts_with(u.external_id, %s)
     ORDER BY e.occurred_at, e.arrival
 """
@@ -62,10 +61,7 @@ class Service:
         self.key: str = up.credentials["ingestion_key"]
         self.read_token = read_token
         self.workspace_id: int = up.credentials["workspace_id"]
-        postgres = EmbeddedPostgres(up.data_dir / "postgres")
-        self._database = psycopg.connect(
-            host=str(postgres.socket_dir), user=ROLE, dbname=DATABASE, autocommit=True
-        )
+        self._database = up.connect()
 
     def close(self) -> None:
         self._database.close()

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import psycopg
 import pytest
 from psycopg import sql
 
-from config.local.postgres import EmbeddedPostgres
 from marketplace.simulator.faults import Endpoint, ErrorStatus, Latency
 from marketplace.simulator.records import create_site
 from marketplace.simulator.server import Simulator
@@ -207,10 +205,7 @@ def test_neither_token_is_in_the_output_or_in_a_dump_of_the_database(up: Up) -> 
 
 def dumped_with(up: Up, text: str) -> list[str]:
     """The tables, queues included, in which a dump would hold the text."""
-    address = EmbeddedPostgres(up.data_dir / "postgres").database_settings()
-    with psycopg.connect(
-        host=address["HOST"], dbname=address["NAME"], user=address["USER"]
-    ) as database:
+    with up.connect() as database:
         tables = database.execute(
             "SELECT schemaname, tablename FROM pg_tables WHERE schemaname NOT LIKE 'pg\\_%' "
             "AND schemaname <> 'information_schema'"

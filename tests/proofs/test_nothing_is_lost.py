@@ -18,15 +18,17 @@ from django.conf import settings
 from harness.accounting import MUST_BE_NONE
 from harness.processes import Failed
 from proofs import upgrade
+from tests.database import CITUS, own_server
 from tests.start.folders import environment_of_benchmarks
 
 # Seconds: on a busy machine most of them pass until all roles have started.
 PATIENCE = 400
 # Many messages a second would cost processor time and show nothing else.
 SLOWLY = ("--pause", "0.05")
+WHERE = ("--citus",) if CITUS else ()
 PROOFS = {
-    "durability": ("--minutes", "0.03", "--kills", "3", *SLOWLY),
-    "machines": ("--seconds", "4", "--broker", "postgresql", *SLOWLY),
+    "durability": ("--minutes", "0.03", "--kills", "3", *SLOWLY, *WHERE),
+    "machines": ("--seconds", "4", "--broker", "postgresql", *SLOWLY, *WHERE),
     "pooled": ("--seconds", "2", *SLOWLY),
 }
 Results = Callable[[str], dict[str, Any]]
@@ -60,11 +62,11 @@ def results_of(process: "subprocess.Popen[str]", file: Path) -> dict[str, Any]:
 def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
     """Start all proofs at once, because each of them mostly waits; the results by name."""
     folder = tmp_path_factory.mktemp("proofs")
-    can_run = {name: name != "pooled" or installed("pgbouncer", "redis-server") for name in PROOFS}
+    can_pool = not CITUS and installed("pgbouncer", "redis-server")
     processes = {
         name: start(name, *options, file=folder / name)
         for name, options in PROOFS.items()
-        if can_run[name]
+        if name != "pooled" or can_pool
     }
 
     def wait(name: str) -> dict[str, Any]:
@@ -99,6 +101,7 @@ def test_machines_that_fail_cost_nothing(results: Results) -> None:
     assert len(run["phases"]) > 1
 
 
+@own_server
 def test_pooled_connections_cost_nothing(results: Results) -> None:
     run = results("pooled")
     assert_each_is_accounted_for(run)
@@ -120,7 +123,7 @@ upgrades = pytest.mark.skipif(
 
 
 def assert_an_upgrade_costs_nothing(release: str, file: Path) -> None:
-    run = results_of(start("upgrade", "--from", release, "--seconds", "2", file=file), file)
+    run = results_of(start("upgrade", "--from", release, "--seconds", "2", *WHERE, file=file), file)
     assert_each_is_accounted_for(run)
     assert (run["reads that failed"], run["tracebacks"]) == (0, 0)
 

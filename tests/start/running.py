@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
+import psycopg
 from django.conf import settings
 
 from config.local.first_start import FirstStart
-from config.local.postgres import stop_process
+from config.local.postgres import DATABASE, ROLE, EmbeddedPostgres, stop_process
 from harness.ports import free_port as free_port
 
 NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "MARKETPLACE_API_URL", "EDS_")
@@ -94,6 +95,7 @@ class Up:
     ) -> None:
         read, write = os.openpty() if terminal else os.pipe()
         self.data_dir = data_dir
+        self.settings_given = settings_given
         self.port = free_port()
         self.output: list[str] = []
         self.process = subprocess.Popen(
@@ -125,6 +127,15 @@ class Up:
 
         until(ready, "the greeting")
         return self
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """A connection of the service's role to its database."""
+        if url := self.settings_given.get("DATABASE_URL"):
+            return psycopg.connect(url, autocommit=True)
+        postgres = EmbeddedPostgres(self.data_dir / "postgres")
+        return psycopg.connect(
+            host=str(postgres.socket_dir), user=ROLE, dbname=DATABASE, autocommit=True
+        )
 
     @property
     def credentials(self) -> dict[str, Any]:
