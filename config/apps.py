@@ -4,6 +4,7 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.conf import settings
 from django.contrib.admin import apps as admin_apps
+from django.contrib.admin import autodiscover
 from django.core.exceptions import ImproperlyConfigured
 from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
@@ -11,9 +12,14 @@ from django.db.models.signals import post_migrate
 from config import keepalive
 
 
-class AdminConfig(admin_apps.AdminConfig):
+class AdminConfig(admin_apps.SimpleAdminConfig):
     default = False  # the folder's own app is the one below
     default_site = "config.admin.ServiceAdminSite"
+
+    def ready(self) -> None:
+        super().ready()
+        if settings.HAS_PAGES:
+            autodiscover()
 
 
 class ServiceConfig(AppConfig):
@@ -24,8 +30,9 @@ class ServiceConfig(AppConfig):
     def ready(self) -> None:
         # Tasks declared with @shared_task belong to this Celery application from now on.
         import_module("config.celery")
-        # Models cannot be imported earlier.
-        import_module("config.notification_sources").register_sources()
+        if settings.HAS_PAGES:
+            # Models cannot be imported earlier.
+            import_module("config.notification_sources").register_sources()
         if settings.OTLP_ENDPOINT:
             _set_up_tracing()
         connection_created.connect(keepalive.configure_connection)

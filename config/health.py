@@ -9,7 +9,6 @@ from itertools import chain
 import django
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
-from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -19,6 +18,7 @@ from prometheus_client.registry import Collector
 from rest_framework.exceptions import AuthenticationFailed
 
 from config import keepalive
+from config.pending_migrations import has_pending_migrations
 from config.version import VERSION
 from engagement import prometheus as engagement
 from engagement import prometheus_requests, telemetry
@@ -105,10 +105,8 @@ def _replica() -> str:
 
 def _is_migrated(alias: str) -> bool:
     """Return whether all migrations are applied. A positive answer is kept for good."""
-    if alias not in _migrated:
-        executor = MigrationExecutor(connections[alias])
-        if not executor.migration_plan(executor.loader.graph.leaf_nodes()):
-            _migrated.add(alias)
+    if alias not in _migrated and not has_pending_migrations(connections[alias]):
+        _migrated.add(alias)
     return alias in _migrated
 
 

@@ -7,28 +7,31 @@ from contextlib import AbstractContextManager, nullcontext
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, execute_from_command_line
 from django.core.management.base import BaseCommand, SystemCheckError
-from django.db import OperationalError, ProgrammingError
+from django.db import OperationalError, ProgrammingError, connection
 
 from config import json_streams
 from config.management.commands.doctor import Command as Doctor
 from config.management.commands.generate_key import Command as GenerateKey
 from config.management.commands.generate_secrets import Command as GenerateSecrets
+from config.management.commands.up import Command as Up
 from config.management.commands.version import Command as Version
 
-# These work without a database, or bring their own (`up` supervises one).
-WITHOUT_DATABASE = {None, "help", "--help", "-h", "up", "check"}
+# These work without a database.
+WITHOUT_DATABASE = {None, "help", "--help", "-h", "check"}
 WITHOUT_DATABASE |= {"collectstatic", "startapp", "diffsettings"}
 WITHOUT_DATABASE |= {"marketplace_simulator", "restore"}
-# In production the settings need what two of them generate. Django would print its own version.
-WITHOUT_SETTINGS: dict[str, type[BaseCommand]] = {
+# These run before the apps are loaded. In production the settings need what two of them generate.
+# `up` loads them while its processes start. Django would print its own version.
+BEFORE_APPS: dict[str, type[BaseCommand]] = {
     "doctor": Doctor,
     "generate_key": GenerateKey,
     "generate_secrets": GenerateSecrets,
+    "up": Up,
     "version": Version,
     "--version": Version,
 }
 # Their output is a result, or they write lines of their own (`up`).
-WITH_OWN_OUTPUT = {None, "help", "--help", "-h", "up", "diffsettings", *WITHOUT_SETTINGS}
+WITH_OWN_OUTPUT = {None, "help", "--help", "-h", "diffsettings", *BEFORE_APPS}
 WITH_OWN_OUTPUT |= {"create_product", "export_product", "dumpdata"}
 WITH_OWN_OUTPUT |= {"showmigrations", "sqlmigrate", "inspectdb", "shell", "dbshell"}
 
@@ -40,10 +43,10 @@ def run_command(arguments: list[str]) -> None:
     has_own_output = command in WITH_OWN_OUTPUT or "--json" in arguments
     json_streams.install(with_output=not has_own_output)
     try:
-        if command in WITHOUT_SETTINGS:
+        if command in BEFORE_APPS:
             # Without --traceback Django prints a CommandError itself, behind the name of the class.
             own_arguments = [arguments[0], command, "--traceback", *arguments[2:]]
-            WITHOUT_SETTINGS[command]().run_from_argv(own_arguments)
+            BEFORE_APPS[command]().run_from_argv(own_arguments)
             return
         with _database(command):
             _execute(arguments)
@@ -71,9 +74,9 @@ def _execute(arguments: list[str]) -> None:
         execute_from_command_line([program, *rest])
     except ProgrammingError:
         # Models can be imported only now.
-        from config import preflight
+        from config.pending_migrations import has_pending_migrations
 
-        if not preflight.has_pending_migrations():
+        if not has_pending_migrations(connection):
             raise
         raise CommandError(
             "the database's tables are not those of this release; "

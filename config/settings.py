@@ -166,6 +166,8 @@ CODE_TOLERANCE_SECONDS = environment.integer("EDS_CODE_TOLERANCE_SECONDS", 30)
 SECOND_FACTOR = environment.choice("EDS_SECOND_FACTOR", "optional", ("optional", "managers", "all"))
 
 ROOT_URLCONF = "config.urls"
+# Some processes load none (config/without_pages.py).
+HAS_PAGES = True
 WSGI_APPLICATION = "config.wsgi.application"
 
 INSTALLED_APPS = [

@@ -10,10 +10,10 @@ from datetime import date, datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from engagement import changes
-from engagement.admin.lists.histories import recent_scores
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
 from engagement.scopes import SubjectKind, get_kind
+from engagement.scores.histories import recent_scores
 from engagement.scores.metrics import compute_scores
 from exports.cursors import Cursor
 from exports.models import Table

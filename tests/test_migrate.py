@@ -6,10 +6,12 @@ from collections.abc import Iterator
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import connection
+from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.recorder import MigrationRecorder
 
 from config.management.commands import migrate
+from config.pending_migrations import has_pending_migrations
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,3 +52,11 @@ def test_the_timeout_ends_with_the_command() -> None:
     before = lock_timeout()
     call_command("migrate", verbosity=0)
     assert lock_timeout() == before
+
+
+def test_a_migration_that_is_not_applied_is_pending() -> None:
+    assert not has_pending_migrations(connection)
+    with transaction.atomic():
+        MigrationRecorder(connection).migration_qs.latest("pk").delete()
+        assert has_pending_migrations(connection)
+        transaction.set_rollback(True)

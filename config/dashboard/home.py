@@ -27,10 +27,10 @@ from engagement.segments import counts
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.movers import NO_MOVERS
 from exports import runs as export_runs
-from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.log import last_24h, status
 from ingestion.log.last_24h import Last24Hours
 from ingestion.models import IngestionKey
+from ingestion.snippets import KEY_PLACEHOLDER, build_snippets
 from marketplace.health import LastRuns, load_last_runs
 from marketplace.models import Connection
 from marketplace.timetable import load_timetable

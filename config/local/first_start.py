@@ -13,7 +13,7 @@ from django.db import transaction
 
 from config.provisioning import create_product
 from engagement.models import Product
-from ingestion.admin.snippets import build_snippets
+from ingestion.snippets import build_snippets
 
 ADMIN_LOGIN = "admin"
 PRODUCT_NAME = "My product"
@@ -40,6 +40,20 @@ class FirstStart:
 
 def credentials_path(data_dir: Path) -> Path:
     return data_dir / "credentials.json"
+
+
+def greeting(
+    data_dir: Path, created: FirstStart | None, address: str, *, with_secrets: bool
+) -> str:
+    """Return what to print when the service answers at *address*."""
+    path = credentials_path(data_dir)
+    lines = []
+    if created is not None:
+        lines += created.announcement(data_dir, address, with_secrets=with_secrets)
+    lines += [f"Running at {address}, admin at {address}/admin/. Ctrl-C stops it."]
+    if created is None and path.exists():
+        lines += [f"The credentials of the first start are in {path}."]
+    return "\n".join(lines)
 
 
 def create_first_start(data_dir: Path) -> FirstStart | None:

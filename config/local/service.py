@@ -7,21 +7,25 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from typing import IO
 
+import django
 from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import connections
-from django.utils import timezone
+from django.utils.log import configure_logging
 
-from config import demo, preflight
-from config.local import first_start
+from config.local import data_folder
 from config.local.postgres import EmbeddedPostgres
 from config.local.supervisor import Child, Console, Supervisor, python_module, spawn
 from config.server import gunicorn
 from config.server.start_order import START_GATE
+from config.without_pages import leave_out_pages
 
 # The web role starts first: senders wait for it, and nobody yet for the others. These start once it
 # answers, or after this many seconds.
@@ -34,9 +38,10 @@ SYNC_CONCURRENCY = 4
 
 def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> None:
     """Run the service until Ctrl-C or SIGTERM. Raise CommandError if it cannot start."""
+    configure_logging(settings.LOGGING_CONFIG, settings.LOGGING)
     console = Console(output, as_json=_as_json())
     supervisor = Supervisor(console)
-    with preflight.lock_data_dir(settings.DATA_DIR), supervisor.signals():
+    with data_folder.lock_data_dir(settings.DATA_DIR), supervisor.signals():
         if reason := gunicorn.port_error(host, port):
             raise CommandError(reason)
         gate, opener = os.pipe()
@@ -47,56 +52,44 @@ def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> No
         try:
             if starts_early:
                 supervisor.start(web({}))
-            _prepare(supervisor, console)
+            with _loading_apps():
+                if settings.EMBEDDED_POSTGRES:
+                    _start_postgres(supervisor, console, settings.EMBEDDED_POSTGRES)
+            # Models can be imported only now.
+            from config.local import first_start, preparation
+
+            preparation.prepare_tables(console)
             # Data is accepted from now on: the inbox is there. Hashing the password takes longer.
             os.close(opener)
             created = first_start.create_first_start(settings.DATA_DIR)
-            variables = _prepare_demo(supervisor, console) if with_demo else _leave_demo()
+            prepare_demo = preparation.prepare_demo if with_demo else preparation.leave_demo
+            variables = prepare_demo(supervisor, console)
             # The children have their own connections, and this process needs none from now on.
             connections.close_all()
             if not supervisor.stopping:
                 if not starts_early:
                     supervisor.start(web(variables))
                 _start_roles(supervisor, variables)
-                _greet_when_ready(supervisor, console, host, port, created)
+                greeting = partial(first_start.greeting, settings.DATA_DIR, created)
+                _greet_when_ready(supervisor, console, host, port, greeting)
                 supervisor.run()
         finally:
             supervisor.stop()
 
 
-def _prepare(supervisor: Supervisor, console: Console) -> None:
-    """Prepare database and tables."""
-    if settings.EMBEDDED_POSTGRES:
-        _start_postgres(supervisor, console, settings.EMBEDDED_POSTGRES)
-    preflight.check_database()
-    if preflight.migrate():
-        console.say("The database's tables are up to date.")
-    preflight.check_secrets()
+@contextmanager
+def _loading_apps() -> Iterator[None]:
+    """Load the apps beside the block, which must not need them."""
+    with ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(_load_apps)
+        yield
+        loading.result()
 
 
-def _prepare_demo(supervisor: Supervisor, console: Console) -> dict[str, str]:
-    """Start the simulated marketplace, create the demo's data, and return the roles' settings."""
-    demo.require_no_real_connections()
-    marketplace = demo.DemoMarketplace()
-    start = partial(spawn, marketplace.command, settings.BASE_DIR)
-    child = Child("market", start, signal.SIGTERM, stops_last=True)
-    supervisor.start(child)
-    assert child.process is not None
-    marketplace.wait_until_ready(child.process)
-    product = demo.connect_product(marketplace.url, timezone.now())
-    console.say(f"{product} is connected to a simulated marketplace at {marketplace.url}.")
-    if demo.is_empty(product):
-        console.say("Generating 300 accounts, 5,000 users, and 90 days; this takes some seconds.")
-        demo.generate_demo_data(
-            product, timezone.now, console.output(), lambda: supervisor.stopping
-        )
-    return {"MARKETPLACE_API_URL": marketplace.url}
-
-
-def _leave_demo() -> dict[str, str]:
-    """Disconnect the demo's product, which the real marketplace does not know."""
-    demo.disconnect(timezone.now())
-    return {}
+def _load_apps() -> None:
+    leave_out_pages()
+    django.setup()
+    import_module("config.local.preparation")
 
 
 def _start_postgres(supervisor: Supervisor, console: Console, postgres: EmbeddedPostgres) -> None:
@@ -167,9 +160,9 @@ def _greet_when_ready(
     console: Console,
     host: str,
     port: int,
-    created: first_start.FirstStart | None,
+    greeting: Callable[..., str],
 ) -> None:
-    """Print where the service is when it answers, and have the other roles start.
+    """Print the greeting when the service answers, and have the other roles start.
 
     A thread waits, so that children stay watched.
     """
@@ -180,20 +173,9 @@ def _greet_when_ready(
             time.sleep(0.05)
         supervisor.bring_forward(max(0.0, latest - time.monotonic()))
         address = f"http://{_reachable(host)}:{port}"
-        console.plain(_greeting(address, created, with_secrets=console.is_terminal))
+        console.plain(greeting(address, with_secrets=console.is_terminal))
 
     threading.Thread(target=greet, name="greeting", daemon=True).start()
-
-
-def _greeting(address: str, created: first_start.FirstStart | None, *, with_secrets: bool) -> str:
-    path = first_start.credentials_path(settings.DATA_DIR)
-    lines = []
-    if created is not None:
-        lines += created.announcement(settings.DATA_DIR, address, with_secrets=with_secrets)
-    lines += [f"Running at {address}, admin at {address}/admin/. Ctrl-C stops it."]
-    if created is None and path.exists():
-        lines += [f"The credentials of the first start are in {path}."]
-    return "\n".join(lines)
 
 
 def _answers(host: str, port: int) -> bool:

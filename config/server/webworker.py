@@ -134,6 +134,11 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
 
     def load_wsgi(self) -> None:
         self.order.wait_to_load(self.kind)
+        if self.kind == handover.INGESTION:
+            # It imports Django, so it must come after gevent's patches.
+            from config.without_pages import leave_out_pages
+
+            leave_out_pages()
         super().load_wsgi()
         self.order.note_loaded(self.kind)
         # gevent would write the traceback to standard error, past the logging format.

@@ -12,8 +12,8 @@ from engagement.admin.products import Section
 from engagement.admin.scoping import request_access
 from engagement.models import Credential, Product
 from engagement.trail.models_followed import follow
-from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.models import IngestionKey
+from ingestion.snippets import KEY_PLACEHOLDER, build_snippets
 
 follow(
     IngestionKey,

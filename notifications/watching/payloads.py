@@ -7,7 +7,6 @@ from typing import Any
 
 from django.urls import reverse
 
-from engagement.admin.subject_urls import subject_url
 from engagement.models import Account, AccountEngagement, User, UserEngagement
 from engagement.scores.metrics import compute_scores
 from notifications.models import Destination, Subscription
@@ -138,6 +137,9 @@ class Facts:
         }
 
     def _link(self, subject: Subject) -> str:
+        # Only processes with pages load the admin.
+        from engagement.admin.subject_urls import subject_url
+
         workspace_id = self.watched.score_set.workspace_id
         page = subject_url(subject.row, self.watched.kind.scope, workspace_id)
         return f"{self.subscription.destination.site_url}{page}"

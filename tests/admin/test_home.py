@@ -27,10 +27,10 @@ from engagement.models import (
 from engagement.segments import counts
 from engagement.segments.counts import SubjectTotals
 from engagement.segments.movers import NO_MOVERS, Mover, Movers
-from ingestion.admin.snippets import KEY_PLACEHOLDER
 from ingestion.log.hours import start_of_hour
 from ingestion.log.last_24h import HOURS, Backlog, Last24Hours
 from ingestion.models import DropCount, DropReason, HourCount, IngestionKey
+from ingestion.snippets import KEY_PLACEHOLDER
 from marketplace.health import LastRuns
 from marketplace.models import Connection
 from marketplace.timetable import load_timetable

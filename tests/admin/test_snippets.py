@@ -12,9 +12,9 @@ from django.urls import reverse
 
 from config.local.first_start import FirstStart
 from engagement.models import Product, User
-from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.drain import processing
 from ingestion.models import IngestionKey
+from ingestion.snippets import KEY_PLACEHOLDER, build_snippets
 from tests.engagement.history import NOON
 from tests.pipeline.waiting import counts
 

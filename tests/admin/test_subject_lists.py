@@ -9,7 +9,6 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import strip_tags
 
-from engagement.admin.lists import histories
 from engagement.admin.lists import rows as list_rows
 from engagement.admin.lists import state as list_state
 from engagement.admin.lists.columns import choosable_columns
@@ -25,6 +24,7 @@ from engagement.models import (
     Workspace,
 )
 from engagement.orders import pages, stored
+from engagement.scores import histories
 from engagement.segments import counts
 from tests.admin.rows import NOON, Rows, a_user, an_account, index_for_search
 from tests.admin.test_subject_pages import counted, second_workspace

@@ -5,9 +5,9 @@ from django.contrib.auth.models import User as AdminUser
 from django.utils import timezone
 
 from engagement.models import Product, ProductMember, User
-from ingestion.admin.snippets import KEY_PLACEHOLDER
 from ingestion.drain import processing
 from ingestion.models import IngestionKey, QuarantinedMessage
+from ingestion.snippets import KEY_PLACEHOLDER
 from tests.admin.rows import quarantined
 from tests.browser.browsing import Browser
 from tests.browser.conftest import PASSWORD, LogIn

@@ -7,9 +7,9 @@ from django.utils import timezone
 from engagement.messages import Identify, Track
 from engagement.models import Account, Product
 from engagement.rescoring import rescore
-from ingestion.admin.snippets import KEY_PLACEHOLDER
 from ingestion.drain import processing
 from ingestion.models import IngestionKey
+from ingestion.snippets import KEY_PLACEHOLDER
 from tests.admin.rows import fill
 from tests.browser.browsing import NARROW, WIDE, Browser
 from tests.browser.conftest import PASSWORD, LogIn

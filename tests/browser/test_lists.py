@@ -2,8 +2,8 @@
 
 import pytest
 
-from engagement.admin.lists import histories
 from engagement.models import AccountEngagement, Product, SavedView
+from engagement.scores import histories
 from tests.admin.rows import Rows, an_account, fill
 from tests.browser.browsing import NARROW, Browser
 

@@ -2,7 +2,7 @@
 
 from django.test import Client
 
-from config.urls import API_PATHS
+from config.ingestion_urls import API_PATHS
 from engagement.messages import Track
 from ingestion.payloads import UnusableMessage
 from tests.cases import each

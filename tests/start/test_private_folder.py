@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from config import environment, preflight
+from config import environment
+from config.local import data_folder
 from config.local.postgres import EmbeddedPostgres
 from tests.start.running import manage
 
@@ -34,7 +35,7 @@ def test_a_new_data_folder_and_its_lock_are_the_owners_alone(tmp_path: Path) -> 
     for folder in (tmp_path / "by the settings", tmp_path / "by the lock"):
         if folder.name == "by the settings":
             environment.local_secrets(folder)
-        with preflight.lock_data_dir(folder):
+        with data_folder.lock_data_dir(folder):
             assert mode(folder / "up.lock") == 0o600
             assert not mode(folder) & 0o077
 
@@ -46,7 +47,7 @@ def test_open_permissions_are_removed_and_logged(
     (tmp_path / "up.lock").touch()
     for name, open_mode in ((".", 0o755), ("secrets.json", 0o644), ("up.lock", 0o644)):
         (tmp_path / name).chmod(open_mode)
-    with caplog.at_level(logging.WARNING), preflight.lock_data_dir(tmp_path):
+    with caplog.at_level(logging.WARNING), data_folder.lock_data_dir(tmp_path):
         assert not mode(tmp_path) & 0o067
         assert mode(tmp_path / "secrets.json") == mode(tmp_path / "up.lock") == 0o600
     messages = [record.getMessage() for record in caplog.records]
@@ -54,7 +55,7 @@ def test_open_permissions_are_removed_and_logged(
         True
     ] * 2
     caplog.clear()
-    with preflight.lock_data_dir(tmp_path):
+    with data_folder.lock_data_dir(tmp_path):
         assert caplog.records == []
 
 
@@ -62,7 +63,7 @@ def test_a_shared_folder_stays_as_it_is(tmp_path: Path) -> None:
     shared = tmp_path / "like tmp"
     shared.mkdir()
     shared.chmod(0o1777)
-    preflight.restrict_permissions(shared)
+    data_folder.restrict_permissions(shared)
     assert mode(shared) == 0o777 | stat.S_ISVTX
 
 
@@ -70,7 +71,7 @@ def test_a_private_folder_stays_private_with_a_database_in_it(reachable: Path) -
     data = reachable / "data"
     assert manage(data, *USES_THE_DATABASE).returncode == 0
     assert not mode(data) & 0o067
-    with preflight.lock_data_dir(data):
+    with data_folder.lock_data_dir(data):
         assert manage(data, *USES_THE_DATABASE).returncode == 0
     assert not mode(data) & 0o067
 

@@ -11,8 +11,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from config import preflight
-from config.local import backups
+from config.local import backups, data_folder
 from config.local.bucket import SCHEME, Bucket
 from config.management.commands.backup import add_folder, backup_folder, embedded_postgres
 
@@ -46,7 +45,7 @@ class Command(BaseCommand):
 
     def _restore(self, root: Path, name: str | None, at: datetime | None) -> None:
         postgres, backup = embedded_postgres(), backups.choose(root, name, at)
-        with preflight.lock_data_dir(settings.DATA_DIR):
+        with data_folder.lock_data_dir(settings.DATA_DIR):
             postgres.wait_until_free()
             now = timezone.now().strftime(backups.NAME_FORMAT)
             old_folder = _move_aside(postgres.folder, now)

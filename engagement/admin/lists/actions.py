@@ -12,7 +12,6 @@ from django.utils.text import slugify
 from engagement.admin.lists import filters, views
 from engagement.admin.lists.columns import RowContext, export_heads, export_values
 from engagement.admin.lists.csv_file import csv_response
-from engagement.admin.lists.histories import recent_scores
 from engagement.admin.lists.lines import line
 from engagement.admin.lists.page import INVALID_ADDRESS, SubjectList
 from engagement.admin.lists.state import GoTo, InvalidAddress, ListState, parse_state
@@ -21,6 +20,7 @@ from engagement.core.ids import parse_id
 from engagement.metric_names import Scope
 from engagement.models import Workspace
 from engagement.scopes import get_kind
+from engagement.scores.histories import recent_scores
 
 
 def export_list(page: SubjectList) -> StreamingHttpResponse:

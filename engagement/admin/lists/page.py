@@ -16,7 +16,6 @@ from django.utils.safestring import SafeString, mark_safe
 from engagement.admin.lists import columns as list_columns
 from engagement.admin.lists import filters, views
 from engagement.admin.lists.columns import ListColumn, RowContext
-from engagement.admin.lists.histories import quick_rows, recent_scores
 from engagement.admin.lists.rows import Listing, ListQuery
 from engagement.admin.lists.state import (
     TRAIT_FILTER,
@@ -36,6 +35,7 @@ from engagement.models import Product, SavedView, ScoreSet, Segment, Workspace
 from engagement.orders.columns import TRAIT_PREFIX, trait_column
 from engagement.rules.rules import rule_to_json
 from engagement.scopes import SubjectKind, get_kind
+from engagement.scores.histories import quick_rows, recent_scores
 
 # The fields of the forms above the table, which become filters and columns.
 _TRAIT_NAME, _TRAIT_VALUE, _TRAIT_COLUMN = "trait_name", "trait_value", "trait_column"
