@@ -40,5 +40,7 @@ def logging(log_format: str) -> dict[str, Any]:
             "gunicorn.http.wsgi": {"level": "ERROR"},
             # It logs expired wake-ups at INFO.
             "celery.worker.request": {"level": "WARNING"},
+            # It logs the start and the end of each request at INFO.
+            "mcp": {"level": "WARNING"},
         },
     }

@@ -15,7 +15,6 @@ from engagement.segments.insight_filters import INSIGHT_KINDS
 from readapi import expansions, parameters, queries, rights, sorting
 from readapi.errors import InvalidRequest
 from readapi.links import LinkBuilder
-from readapi.mcp.messages import INVALID_PARAMS, RpcError
 from readapi.models import ApiToken
 from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
 from readapi.views.base import ReadView
@@ -66,10 +65,8 @@ class Tool(NamedTuple):
 
 
 def call(name: str, call: Call) -> Json:
-    """What the tool answers. Raises RpcError for an unknown tool."""
-    tool = TOOLS.get(name)
-    if tool is None:
-        raise RpcError(INVALID_PARAMS, f"Unknown tool. The tools are: {', '.join(TOOLS)}.")
+    """What the tool answers."""
+    tool = TOOLS[name]
     for argument in call.arguments:
         if argument not in tool.properties:
             message = f"Unknown argument. The tool accepts: {', '.join(tool.properties)}."

@@ -1,12 +1,13 @@
 """The endpoint ``/mcp``."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.utils import timezone
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -15,15 +16,13 @@ from engagement.models import Product
 from readapi import replica, rights
 from readapi.authentication import BearerTokenAuthentication
 from readapi.errors import NOT_FOUND, TOO_SLOW, Forbidden, InvalidRequest, NotFound, NotReady
-from readapi.mcp import messages, tools
-from readapi.mcp.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Message, RpcError
+from readapi.mcp import tools
+from readapi.mcp.loading import load_protocol
 from readapi.mcp.tools import Call, Json
 from readapi.models import ApiToken
 from readapi.throttling import TokenRateThrottle
 from readapi.views.base import READ_TIMEOUT_SECONDS, JsonView
 
-# Versions whose handshake and tools this is. Clients of later ones fall back to the handshake.
-PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
 INSTRUCTIONS = (
     "Engagement of a product's accounts (customers) and users. Scores go from 0 to 100. "
     "score_change compares with one lookback ago. Times are UTC."
@@ -38,6 +37,13 @@ HEALTH_TOOL = {
 }
 
 
+class ReplyRenderer(JSONRenderer):
+    """Passes on the protocol's replies, which are JSON already, and renders errors of the view."""
+
+    def render(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+        return data if isinstance(data, bytes) else super().render(data, *args, **kwargs)
+
+
 class McpView(JsonView):
     """Serves a JSON-RPC message. A token sees what it sees in the read API, at the same limit."""
 
@@ -47,6 +53,11 @@ class McpView(JsonView):
     # What only other apps know. Set where the view is routed.
     report_health: Callable[[Product, datetime], Json] | None = None
 
+    def perform_content_negotiation(
+        self, request: Request, force: bool = False
+    ) -> tuple[JSONRenderer, str]:
+        return ReplyRenderer(), JSONRenderer.media_type
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         assert isinstance(request.auth, ApiToken)
@@ -54,41 +65,24 @@ class McpView(JsonView):
 
     def post(self, request: Request) -> Response:
         if not _is_own_origin(request):
-            problem = RpcError(messages.INVALID_REQUEST, "Other origins are not allowed.")
-            return Response(messages.error(None, problem), status=403)
-        try:
-            message = messages.decode(request._request.body)
-        except RpcError as problem:
-            return Response(messages.error(None, problem), status=400)
-        if message.id is None:
-            # A notification. There is no session that it could change.
-            return Response(status=202)
-        try:
-            value = self._serve(message, request)
-        except RpcError as problem:
-            return Response(messages.error(message.id, problem))
-        return Response(messages.result(message.id, value))
+            raise Forbidden("forbidden", "Pages of other sites may not use this address.")
+        protocol = load_protocol()
+        described = [tool.describe() for tool in tools.TOOLS.values()]
+        tool_server = protocol.ToolServer(
+            name="engagement-data-service",
+            title="Engagement Data Service",
+            instructions=INSTRUCTIONS,
+            tools=[*described, *([HEALTH_TOOL] if self.report_health else [])],
+            call=lambda name, arguments: self._call(name, arguments, request),
+        )
+        reply = protocol.reply(tool_server, _protocol_headers(request), request._request.body)
+        return Response(reply.body or None, status=reply.status)
 
-    def _serve(self, message: Message, request: Request) -> Json:
-        match message.method:
-            case "initialize":
-                return _initialize(message.params)
-            case "ping":
-                return {}
-            case "tools/list":
-                described = [tool.describe() for tool in tools.TOOLS.values()]
-                return {"tools": [*described, *([HEALTH_TOOL] if self.report_health else [])]}
-            case "tools/call":
-                return self._call(message.params, request)
-        raise RpcError(METHOD_NOT_FOUND, "This server has tools only.")
-
-    def _call(self, params: Json, request: Request) -> Json:
-        name, arguments = params.get("name"), params.get("arguments") or {}
-        if not isinstance(name, str) or not isinstance(arguments, dict):
-            raise RpcError(INVALID_PARAMS, "Give the tool's name, and its arguments as an object.")
+    def _call(self, name: str, arguments: Mapping[str, Any], request: Request) -> Json:
         assert isinstance(request.auth, ApiToken)
         product = request.auth.product
-        if name == HEALTH_TOOL["name"] and self.report_health is not None:
+        if name == HEALTH_TOOL["name"]:
+            assert self.report_health is not None
             return _tool_result(self.report_health(product, timezone.now()))
         call = Call(request._request, request.auth, arguments)
         try:
@@ -115,20 +109,6 @@ def _answer_in_time(name: str, call: Call) -> Json:
     return body
 
 
-def _initialize(params: Json) -> Json:
-    version = params.get("protocolVersion")
-    return {
-        "protocolVersion": version if version in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[0],
-        "capabilities": {"tools": {}},
-        "serverInfo": {
-            "name": "engagement-data-service",
-            "title": "Engagement Data Service",
-            "version": "2",
-        },
-        "instructions": INSTRUCTIONS,
-    }
-
-
 def _tool_result(body: Json) -> Json:
     text = json.dumps(body, ensure_ascii=False)
     return {"content": [{"type": "text", "text": text}], "structuredContent": body}
@@ -136,6 +116,11 @@ def _tool_result(body: Json) -> Json:
 
 def _tool_error(message: str) -> Json:
     return {"content": [{"type": "text", "text": message}], "isError": True}
+
+
+def _protocol_headers(request: Request) -> dict[str, str]:
+    headers = request._request.headers.items()
+    return {name: value for name, value in headers if name.lower().startswith("mcp-")}
 
 
 def _is_own_origin(request: Request) -> bool:

@@ -29,19 +29,19 @@ def scored(service: Service, prefix: str) -> str:
     return user
 
 
-def client_of(service: Service, http: httpx2.AsyncClient) -> Any:
+def client_of(service: Service, http: httpx2.AsyncClient, mode: str = "auto") -> Any:
     # Importing it takes half a second, which every process that collects tests would spend.
     from mcp.client.client import Client
     from mcp.client.streamable_http import streamable_http_client
 
-    return Client(streamable_http_client(f"{service.address}/mcp", http_client=http))
+    return Client(streamable_http_client(f"{service.address}/mcp", http_client=http), mode=mode)
 
 
-async def use(service: Service, user: str) -> dict[str, Any]:
+async def use(service: Service, user: str, mode: str) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {service.read_token}"}
     async with (
         httpx2.AsyncClient(headers=headers) as http,
-        client_of(service, http) as client,
+        client_of(service, http, mode) as client,
     ):
         listed = await client.list_tools()
         matches = await client.call_tool("find_users", {"tracking_id": user})
@@ -50,6 +50,7 @@ async def use(service: Service, user: str) -> dict[str, Any]:
         health = await client.call_tool("get_health", {})
         error = await client.call_tool("explain_user", {"user_id": 0})
         return {
+            "version": client.protocol_version,
             "server": client.server_info and client.server_info.name,
             "tools": {tool.name for tool in listed.tools},
             "name": row["name"],
@@ -66,8 +67,13 @@ def _content(result: Any) -> dict[str, Any]:
     return content
 
 
-def test_the_official_client_finds_and_explains(service: Service, scored: str) -> None:
-    answers = anyio.run(use, service, scored)
+# The first needs no handshake, and the second begins with one, as older clients do.
+@pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+def test_the_official_client_finds_and_explains(
+    mode: str, version: str, service: Service, scored: str
+) -> None:
+    answers = anyio.run(use, service, scored, mode)
+    assert answers["version"] == version
     assert answers["server"] == "engagement-data-service"
     assert {"find_accounts", "explain_user", "who_moved", "get_health"} <= answers["tools"]
     assert answers["name"] == "Ada Lovelace"

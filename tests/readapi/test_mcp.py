@@ -1,6 +1,8 @@
 """The tools for assistants at /mcp. ``tests/clients`` drives them with the official client."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -12,7 +14,7 @@ from engagement.database import sql
 from engagement.models import Product, Segment, Workspace
 from readapi import errors
 from readapi.mcp import tools
-from readapi.mcp.views import HEALTH_TOOL, PROTOCOL_VERSIONS
+from readapi.mcp.views import HEALTH_TOOL
 from tests.cases import each, leaves_no_rows
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account
@@ -143,15 +145,50 @@ def test_each_tool_only_reads_and_describes_its_arguments(acme_token: str) -> No
             assert schema["type"]
 
 
-@pytest.mark.parametrize("version", [*PROTOCOL_VERSIONS, "1999-01-01", None])
-def test_the_handshake_agrees_on_a_version(version: str | None, acme_token: str) -> None:
-    params: dict[str, Any] = {"protocolVersion": version, "capabilities": {}, "clientInfo": {}}
+@each(
+    ("version", "agreed"),
+    [
+        ("2025-11-25", "2025-11-25"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-03-26", "2025-03-26"),
+        ("1999-01-01", "2025-11-25"),
+    ],
+)
+def test_the_handshake_agrees_on_a_version(version: str, agreed: str, acme_token: str) -> None:
+    client = {"name": "a client", "version": "1"}
+    params: dict[str, Any] = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
     message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
     result = send(acme_token, message).json()["result"]
-    agreed = version if version in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[0]
-    assert result["protocolVersion"] == agreed and result["capabilities"] == {"tools": {}}
-    initialized = send(acme_token, {"jsonrpc": "2.0", "method": "notifications/initialized"})
-    assert (initialized.status_code, initialized.content) == (202, b"")
+    assert result["protocolVersion"] == agreed and [*result["capabilities"]] == ["tools"]
+    assert result["serverInfo"]["title"] == "Engagement Data Service"
+    headers = {"mcp-protocol-version": agreed}
+    initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    response = send(acme_token, initialized, **headers)
+    assert (response.status_code, response.content) == (202, b"")
+    ping = {"jsonrpc": "2.0", "id": "b", "method": "ping"}
+    assert send(acme_token, ping, **headers).json() == {"jsonrpc": "2.0", "id": "b", "result": {}}
+
+
+def test_a_client_of_the_latest_version_needs_no_handshake(acme_token: str) -> None:
+    version = "2026-07-28"
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+
+    def request(method: str, name: str | None = None, /, **params: Any) -> Any:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+        headers = {"mcp-protocol-version": version, "mcp-method": method}
+        return send(acme_token, message, **headers | ({"mcp-name": name} if name else {}))
+
+    assert version in request("server/discover").json()["result"]["supportedVersions"]
+    assert len(request("tools/list").json()["result"]["tools"]) == len(tools.TOOLS) + 1
+    called = request("tools/call", "get_health", name="get_health", arguments={}).json()["result"]
+    assert called["structuredContent"]["connection"] is None
+    # The name in the header must be the one in the body.
+    refused = request("tools/call", "who_moved", name="get_health", arguments={})
+    assert (refused.status_code, "error" in refused.json()) == (400, True)
+    assert request("subscriptions/listen", notifications={}).json()["error"]["code"] == -32601
 
 
 @each(
@@ -182,11 +219,12 @@ def test_a_wrong_argument_is_explained(
     ("body", "status", "code"),
     [
         ("{", 400, -32700),
-        ("\xff", 400, None),
-        ("[]", 400, -32600),
-        ('{"jsonrpc": "1.0", "id": 1, "method": "ping"}', 400, -32600),
-        ('{"jsonrpc": "2.0", "id": {}, "method": "ping"}', 400, -32600),
-        ('{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": []}', 400, -32600),
+        ("\xff", 400, -32700),
+        ("", 400, -32700),
+        ("[]", 400, -32602),
+        ("null", 400, -32602),
+        ('{"jsonrpc": "1.0", "id": 1, "method": "ping"}', 400, -32602),
+        ('{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": []}', 400, -32602),
         ('{"jsonrpc": "2.0", "id": 1, "method": "resources/list"}', 200, -32601),
         (
             '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x"}}',
@@ -194,15 +232,42 @@ def test_a_wrong_argument_is_explained(
             -32602,
         ),
         ('{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}}', 200, -32602),
-        ("[" * 100_000, 400, None),
+        ('{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}', 400, -32700),
+        ('{"jsonrpc": "2.0", "id": %s, "method": "ping"}' % ("9" * 5_000), 400, -32700),
+        ("[" * 100_000, 400, -32700),
+        ('{"a":' * 100_000, 400, -32700),
     ],
 )
 def test_a_wrong_message_gets_an_error_of_json_rpc(
-    body: str, status: int, code: int | None, acme_token: str
+    body: str, status: int, code: int, acme_token: str
 ) -> None:
     response = send(acme_token, body)
     assert response.status_code == status
-    assert code in (None, response.json()["error"]["code"])
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.json()["error"]["code"] == code
+
+
+def test_a_message_without_a_valid_id_is_a_notification(acme_token: str) -> None:
+    for id in ("{}", "null", "1.5"):
+        response = send(acme_token, f'{{"jsonrpc": "2.0", "id": {id}, "method": "ping"}}')
+        assert (response.status_code, response.content) == (202, b"")
+
+
+def test_a_number_that_is_none_is_explained(tool: Tool, workspace: Workspace) -> None:
+    for value in (float("nan"), float("inf"), 10**400):
+        assert tool("find_accounts", min_score=value)["error"].startswith("min_score: ")
+
+
+@pytest.mark.slow
+def test_only_a_request_for_it_imports_the_protocol() -> None:
+    """It takes a second and 27 MB."""
+    script = (
+        "import sys; from config.wsgi import application; from django.urls import resolve;"
+        "resolve('/mcp'); print(sorted({'mcp', 'pydantic', 'starlette'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", script]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
 def test_it_takes_the_same_tokens_and_limits(acme_token: str, settings: Any) -> None:
