@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from engagement.admin import subject_details, subject_pages
@@ -164,23 +163,12 @@ class SubjectAdmin(ForgettableAdmin):
             ]
             if summary
             else [],
-            "list_url": self._list_url(
-                request, workspace.pk if workspace and requested_id else None
-            ),
         }
 
     def score_summary(
         self, request: HttpRequest, workspace: Workspace, obj: Any
     ) -> subject_pages.ScoreSummary:
         return subject_pages.score_summary(workspace, obj, timezone.now())
-
-    def _list_url(self, request: HttpRequest, workspace_id: int | None) -> str:
-        """The list with the filters it had, or the ranking of the page's workspace."""
-        if filters := request.GET.get("_changelist_filters"):
-            return f"{self.view_url('changelist')}?{filters}"
-        if workspace_id is None:
-            return self.view_url("changelist")
-        return f"{self.view_url('changelist')}?{urlencode({WORKSPACE_PARAM: workspace_id})}"
 
 
 @admin.register(User)

@@ -17,6 +17,7 @@ from engagement.models import (
     Account,
     AccountEngagement,
     DailyCount,
+    SavedView,
     ScoreSet,
     Segment,
     User,
@@ -29,6 +30,9 @@ from engagement.segments import counts
 from tests.admin.rows import NOON, Rows, a_user, an_account, index_for_search
 from tests.admin.test_subject_pages import counted, second_workspace
 from tests.cases import each
+
+# A condition that each account meets.
+RULE = [{"kind": "trait", "trait": "none", "operator": "is_not_set"}]
 
 
 def opened(who: Client, kind: Any = "user", **query: Any) -> Any:
@@ -131,11 +135,12 @@ def test_a_segment_leaves_its_members(root: Client, ranked: Rows) -> None:
 
 def test_segments_are_offered_of_the_chosen_workspace_and_kind(root: Client, ranked: Rows) -> None:
     Segment.objects.create(workspace=ranked.workspace, scope="user", name="x", conditions=[{}])
-    option = f"segment={ranked.segment.pk}"
+    option = f'name="segment" value="{ranked.segment.pk}"'
     assert option not in opened(root, "account").content.decode()
     page = opened(root).content.decode()
     assert option in page
-    assert page.count("segment=") == Segment.objects.filter(scope="user").count() - 1
+    # Besides "All", without the one that has no valid rule.
+    assert page.count('name="segment"') == Segment.objects.filter(scope="user").count()
     assert option not in opened(root, workspace=second_workspace(ranked).pk).content.decode()
 
 
@@ -242,6 +247,44 @@ def test_a_page_with_many_columns_has_fewer_rows_and_stays_light(
     assert f"columns={','.join(own)}" in opened(root, "account", column=own).context["next_query"]
     again = opened(root, "account", columns=",".join(own), p=2)
     assert [column.label for column in again.context["heads"]][-1] == "Id"
+
+
+WORDS = ("license attribute of the marketplace ", "ライセンスの属性 ", 'R&D\'s "plan" ')
+
+
+def test_the_widest_list_stays_light(root: Client, acme_rows: Rows) -> None:
+    product, workspace = acme_rows.product, acme_rows.workspace
+    for number in range(44):
+        an_account(product, f"acme-organization-{number}", workspace)
+    Segment.objects.bulk_create(
+        Segment(workspace=workspace, scope="account", name=f"{WORDS[0]}{number}", conditions=RULE)
+        for number in range(60)
+    )
+    SavedView.objects.bulk_create(
+        SavedView(product=product, workspace=workspace, scope="account", name=f"{WORDS[0]}{number}")
+        for number in range(60)
+    )
+    for word in WORDS:
+        traits = {f"{word * 4}{number}": f"{word * 5}{number}" for number in range(20)}
+        others = {"name": word * 5, "domain": word * 5, "am.tier": word}
+        Account.objects.update(traits=traits | others)
+        all_columns = [column.name for column in choosable_columns("account")]
+        all_columns += [f"trait:{name}" for name in traits]
+        queries: list[dict[str, str]] = [
+            {},
+            {f"trait.{name}": traits[name] for name in [*traits][:4]},
+        ]
+        for columns in ([], all_columns[:6], all_columns[:14], all_columns[:20], all_columns[-20:]):
+            for query in queries:
+                page = opened(root, "account", column=columns, **query)
+                assert len(page.content) <= 60_000, (word, len(columns), query)
+                assert len(page.context["subjects"]) >= 10
+    # A column without room is left out with a message.
+    added = opened(root, "account", column=all_columns[-20:], trait_column="another")
+    shown_columns = added.context["state"].columns
+    assert 5 <= len(shown_columns) < 20
+    assert f"A list has room for {len(shown_columns)} of these columns" in added.content.decode()
+    assert "These filters are too long" in opened(root, "account", q="ライ" * 200).content.decode()
 
 
 def test_a_filtered_list_that_takes_too_long_says_so(

@@ -19,7 +19,7 @@ def test_the_chart_of_a_large_account_comes_by_itself(
     monkeypatch.setattr(subject_pages, "MANY_USERS", 1)
     as_root.resize(NARROW)
     as_root.open(reverse("admin:engagement_account_change", args=[rows.account.pk]))
-    as_root.wait_for("[data-part-url] .eds-chart svg")
+    as_root.wait_for(".eds-part .eds-chart svg")
     as_root.wait_for_text("Scored events of all time")
     assert as_root.complaints() == [] and not as_root.is_too_wide()
     # A group of people is one click away.

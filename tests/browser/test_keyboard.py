@@ -61,8 +61,8 @@ def _filter_and_sort(browser: Browser) -> None:
     skip_to_content(browser)
     # The filters come before the rows.
     enter(browser, "#changelist-filter summary", at_most=8)
-    enter(browser, ".eds-filter[open] a[href*='segment=']", at_most=3)
-    browser.wait_until(lambda: "segment=" in browser.path)
+    enter(browser, ".eds-filter[open] button[name=segment]:not([value=''])", at_most=3)
+    browser.wait_for(".eds-chip")
     skip_to_content(browser)
     enter(browser, "th a[href*='sort=change']", at_most=20)
     browser.wait_until(lambda: "sort=change" in browser.path)

@@ -45,6 +45,29 @@ def test_a_filtered_list_becomes_a_view(as_root: Browser, rows: Rows) -> None:
     assert as_root.complaints() == []
 
 
+def test_a_list_with_a_long_address_works_by_buttons(as_root: Browser, rows: Rows) -> None:
+    trait = "a trait with a long name " * 4
+    columns = "&".join(f"column=trait:{trait}{number}" for number in range(8))
+    as_root.open(f"/admin/engagement/account/?workspace={rows.workspace.pk}&{columns}")
+    heads = as_root.texts("#result_list thead th")
+    assert len(heads) == 9 and as_root.all("#result_list thead button")
+    as_root.press("#result_list thead button")
+    as_root.press("#result_list thead button")
+    assert names(as_root) == ["ember name", "acme-account name"]
+    as_root.driver.find_element("xpath", '//summary[.="Insight"]').click()
+    as_root.press("button[name=insight][value=renewal_at_risk]")
+    assert names(as_root) == [] and "Insight: " in as_root.find(".eds-chips").text
+    as_root.press(".eds-chips button")
+    assert names(as_root) == ["ember name", "acme-account name"]
+    assert as_root.texts("#result_list thead th") == heads
+    # The way back from a row has it all.
+    as_root.follow("ember name")
+    as_root.press(".eds-crumbs a[href*='sort']")
+    assert as_root.texts("#result_list thead th") == heads
+    assert names(as_root) == ["ember name", "acme-account name"]
+    assert as_root.complaints() == []
+
+
 def test_a_list_reads_well_on_a_phone(
     as_root: Browser, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:

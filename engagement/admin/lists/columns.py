@@ -32,24 +32,32 @@ from engagement.scores.insights import EVALUATION
 from engagement.scores.metrics import compute_scores
 from engagement.trait_days import parse_trait_day
 
-# Longer values are cut on the page.
-VALUE_CHARACTERS_SHOWN = 80
+# Longer texts are cut on the page: at the first length, or at the first at which the page is small.
+TEXT_LENGTHS = (80, 40, 20, 10)
 
 
 @dataclass(frozen=True)
 class RowContext:
     """What the cells of all rows need. *histories* has the scores of the last days by subject id,
     except for subjects with too many counts, whose lines are loaded later. *back* is the query
-    of the list, for the way back from a row's page."""
+    of the list, for the way back from a row's page. Texts are cut at *text_length*."""
 
     score_set: ScoreSet
     kind: SubjectKind
     now: datetime
     histories: Mapping[int, Sequence[float]] = field(default_factory=dict)
     back: str = ""
+    text_length: int = TEXT_LENGTHS[0]
 
     def subject(self, row: Any) -> Any:
         return getattr(row, self.kind.scope)
+
+    def cut(self, text: str) -> str:
+        return cut(text, self.text_length)
+
+
+def cut(text: str, length: int) -> str:
+    return f"{text[:length]}…" if len(text) > length else text
 
 
 Cell: TypeAlias = Callable[[Any, RowContext], str | SafeString]
@@ -112,12 +120,12 @@ def list_columns(names: Sequence[str], scope: Scope) -> list[ListColumn]:
 def _name(row: Any, context: RowContext) -> SafeString:
     subject = context.subject(row)
     url = subject_url(subject, context.kind.scope, context.score_set.workspace_id)
-    detail = subject.trait_text(_detail_trait(context)) or ""
+    detail = context.cut(subject.trait_text(_detail_trait(context)) or "")
     return format_html(
         '<a href="{}{}">{}</a><button data-copy-text="{}" aria-label="Copy id"></button>{}',
         url,
         context.back,
-        subject.name or subject.external_id,
+        context.cut(subject.name or subject.external_id),
         subject.external_id,
         format_html("<small>{}</small>", detail) if detail else "",
     )
@@ -181,7 +189,7 @@ def _account(row: Any, context: RowContext) -> str | SafeString:
     if account is None:
         return "–"
     url = subject_url(account, "account", context.score_set.workspace_id)
-    return format_html('<a href="{}">{}</a>', url, account.name or account.external_id)
+    return format_html('<a href="{}">{}</a>', url, context.cut(account.name or account.external_id))
 
 
 def _shown_account(row: Any) -> Any:
@@ -216,7 +224,7 @@ def _license(row: Any, context: RowContext) -> str | SafeString:
         status,
         _describe_end(traits.trait_text(MAINTENANCE_END_TRAIT), context, renews=renews),
     ]
-    return " · ".join(part for part in parts if part) or "–"
+    return context.cut(" · ".join(part for part in parts if part)) or "–"
 
 
 def _license_values(row: Any, context: RowContext) -> list[Any]:
@@ -246,8 +254,7 @@ def _trait_column(name: str) -> ListColumn:
     trait = name.removeprefix(TRAIT_PREFIX)
 
     def cell(row: Any, context: RowContext) -> str:
-        text = _trait_text(context.subject(row).traits.get(trait))
-        return f"{text[:VALUE_CHARACTERS_SHOWN]}…" if len(text) > VALUE_CHARACTERS_SHOWN else text
+        return context.cut(_trait_text(context.subject(row).traits.get(trait)))
 
     def values(row: Any, context: RowContext) -> list[Any]:
         return [_trait_text(context.subject(row).traits.get(trait))]

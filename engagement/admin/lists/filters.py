@@ -16,6 +16,8 @@ from engagement.segments import members
 from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
 
 NO_LICENSE = "none"
+# Of a menu. The page of the segments has all of them.
+MAX_CHOICES = 40
 # What the marketplace reports. The list of a product does not wait for a count of its values.
 LICENSE_TYPES = {
     "COMMERCIAL": "Commercial",
@@ -44,9 +46,20 @@ ACTIVE_CHOICES = (
 
 
 @dataclass(frozen=True)
-class Choice:
+class Chip:
+    """A filter that is set, and the query of the list without it."""
+
+    name: str
     label: str
     query: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """``value`` is that of the filter's parameter; empty for no filter."""
+
+    value: str
+    label: str
     is_chosen: bool = False
 
 
@@ -58,6 +71,7 @@ class Menu:
     label: str
     choices: Sequence[Choice]
     choice: str = ""
+    is_cut: bool = False
 
 
 # --- What the filters keep ------------------------------------------------------------------
@@ -131,10 +145,10 @@ def segment_rule_of(state: ListState, segment: Segment | None) -> Rule | None:
 # --- What the page says ---------------------------------------------------------------------
 
 
-def chips(state: ListState, segment: Segment | None) -> list[Choice]:
-    """The filters that are set, each with the address of the list without it."""
+def chips(state: ListState, segment: Segment | None) -> list[Chip]:
+    """The filters that are set."""
     texts = {name: _describe(name, value, segment) for name, value in state.filters.items()}
-    return [Choice(text, state.without_filter(name)) for name, text in texts.items()]
+    return [Chip(name, text, state.without_filter(name)) for name, text in texts.items()]
 
 
 def _describe(name: str, value: str, segment: Segment | None) -> str:
@@ -174,13 +188,13 @@ def menus(state: ListState, segments: Sequence[Segment]) -> list[Menu]:
 
 def _menu(state: ListState, name: str, label: str, options: Sequence[tuple[str, str]]) -> Menu:
     current = state.filters.get(name, "")
-    choices = [Choice("All", state.without_filter(name), not current)]
-    for value, text in options:
-        choices.append(Choice(text, state.with_filter(name, value), value == current))
+    choices = [Choice("", "All", not current)]
+    choices += [Choice(value, text, value == current) for value, text in options[:MAX_CHOICES]]
     chosen_label = dict(options).get(current, current)
     return Menu(
         name,
         label,
         choices,
         describe_active(current) if name == "active" and current else chosen_label,
+        is_cut=len(options) > MAX_CHOICES,
     )

@@ -1,28 +1,32 @@
 """The page of a list: finds out what its address asks for, and gives its template what to show."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import accumulate
 from typing import Any
 from urllib.parse import urlencode
 
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
 from django.utils.html import conditional_escape, escape
 from django.utils.safestring import SafeString, mark_safe
 
 from engagement.admin.lists import columns as list_columns
 from engagement.admin.lists import filters, views
-from engagement.admin.lists.columns import ListColumn, RowContext
+from engagement.admin.lists.columns import TEXT_LENGTHS, ListColumn, RowContext, cut
 from engagement.admin.lists.rows import Listing, ListQuery
 from engagement.admin.lists.state import (
+    MAX_COLUMNS,
     TRAIT_FILTER,
     GoTo,
     InvalidAddress,
     ListState,
+    TooLong,
     parse_state,
+    requested_columns,
 )
 from engagement.admin.scoping import request_access, visible_products
 from engagement.admin.subject_pages import usable_segments
@@ -40,8 +44,15 @@ from engagement.scores.histories import quick_rows, recent_scores
 # The fields of the forms above the table, which become filters and columns.
 _TRAIT_NAME, _TRAIT_VALUE, _TRAIT_COLUMN = "trait_name", "trait_value", "trait_column"
 INVALID_ADDRESS = "This filter is not available, so the list is not filtered."
-# The names of traits that the forms suggest, so that the page stays small.
-MAX_TRAIT_NAMES = 100
+TOO_LONG = "These filters are too long, so the list is not filtered. Filter by shorter values."
+TOO_MANY_COLUMNS = (
+    f"A list has room for {{count}} of these columns, and for at most {MAX_COLUMNS}. Remove one to "
+    "add another."
+)
+# The names of traits that the forms suggest, and their length in all, so that the page stays small.
+MAX_TRAIT_NAMES, MAX_TRAIT_NAMES_LENGTH = 100, 2_000
+# Of a page, of what is the same on each, and of an entry of a menu besides its text, as measured.
+MAX_PAGE_BYTES, FRAME_BYTES, MENU_ENTRY_BYTES = 60_000, 14_000, 75
 LOST_SEGMENT = "The segment of this view was deleted. The other filters apply."
 
 
@@ -93,12 +104,16 @@ def find_list(
     Raises GoTo for an address that leads to another one, and Http404 for a workspace that the login
     may not see.
     """
-    _apply_forms(request)
+    query = _apply_forms(request)
     try:
-        state = parse_state(request.GET, scope)
+        state = parse_state(query, scope)
         filters.check(state)
     except InvalidAddress as error:
-        raise GoTo("", INVALID_ADDRESS) from error
+        raise GoTo("", TOO_LONG if isinstance(error, TooLong) else INVALID_ADDRESS) from error
+    if query is not request.GET:
+        is_cut = len(state.columns) < len(requested_columns(query))
+        message = TOO_MANY_COLUMNS.format(count=len(state.columns)) if is_cut else ""
+        raise GoTo(state.query(), message)
     product, workspace = _find_place(request)
     if workspace is not None and state.workspace_id is None:
         if view := _requested_view(request, scope, state):
@@ -112,10 +127,10 @@ def find_list(
     return SubjectList(request, state, product, workspace, now)
 
 
-def _apply_forms(request: HttpRequest) -> None:
-    """Turn the fields of a form into parameters. Raises GoTo if there are any."""
+def _apply_forms(request: HttpRequest) -> QueryDict:
+    """The query with the fields of a form as parameters, or the request's own without a form."""
     if not request.GET.keys() & {_TRAIT_NAME, _TRAIT_VALUE, _TRAIT_COLUMN}:
-        return
+        return request.GET
     query = request.GET.copy()
     name, value, column = (
         "".join(query.pop(field, [""])[-1:]).strip()
@@ -125,7 +140,7 @@ def _apply_forms(request: HttpRequest) -> None:
         query[f"{TRAIT_FILTER}{name}"] = value
     if column:
         query.appendlist("column", trait_column(column))
-    raise GoTo(query.urlencode())
+    return query
 
 
 def _requested_view(request: HttpRequest, scope: Scope, state: ListState) -> SavedView | None:
@@ -170,9 +185,12 @@ def _find_place(request: HttpRequest) -> tuple[Product, Workspace | None]:
 
 @dataclass(frozen=True)
 class Head:
+    """*sort* is the order that it leads to, and *query* that of the list in this order."""
+
     label: str
-    query: str
     css: str
+    sort: str = ""
+    query: str = ""
     aria_sort: str = ""
 
 
@@ -187,6 +205,9 @@ def page_context(page: SubjectList) -> dict[str, Any]:
     kind = get_kind(page.state.scope)
     saved = list(views.visible_views(page.request, page.state.scope).filter(product=page.product))
     links = views.links(page.request, saved, page.state)
+    names = _trait_names(page)
+    entries = [segment.name for segment in segments[: filters.MAX_CHOICES]]
+    entries += [view.name for view in saved] + names
     return {
         "title": kind.plural.capitalize(),
         "list": page,
@@ -194,7 +215,7 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "listing": listing,
         "plural": kind.plural,
         "heads": heads,
-        "table": list(_rows(page, listing, columns)),
+        "table": _table(page, listing, columns, _room(page, entries)),
         "subjects": [getattr(row, kind.scope) for row in listing.rows],
         "chips": filters.chips(page.state, segment),
         "menus": filters.menus(page.state, segments),
@@ -209,16 +230,32 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "all_query": ListState(page.state.scope, page.state.workspace_id, view="all").query(),
         "may_share": page.product.pk in request_access(page.request).managed,
         "segment_url": _segment_url(page, segment),
-        "trait_names": trait_names(page.product.pk, page.state.scope, MAX_TRAIT_NAMES),
-        "hidden": _hidden_fields(page.state),
-        "hidden_for_search": _hidden_fields(page.state, "q"),
+        "trait_names": names,
+        "hidden": _hidden_fields(page.state, "q"),
         "hidden_for_columns": _hidden_fields(page.state, "column", "columns"),
-        "hidden_for_sort": _hidden_fields(page.state, "sort"),
         "query": page.state.query(page=page.state.page),
         "choices": _column_choices(page.state, columns),
         "pages": _pages(page.state, listing),
         "sorts": [head for head in heads if head.query],
     }
+
+
+def _room(page: SubjectList, entries: Sequence[str]) -> int:
+    """The bytes that the page has for its rows besides these *entries* of its menus."""
+    state = page.state
+    menus = sum(MENU_ENTRY_BYTES + len(escape(entry).encode()) for entry in entries)
+    return MAX_PAGE_BYTES - FRAME_BYTES - menus - state.address_bytes
+
+
+def _trait_names(page: SubjectList) -> list[str]:
+    """The names that the forms suggest, as many as a page has room for."""
+    names = trait_names(page.product.pk, page.state.scope, MAX_TRAIT_NAMES)
+    lengths = accumulate(len(name.encode()) for name in names)
+    return [
+        name
+        for name, length in zip(names, lengths, strict=True)
+        if length <= MAX_TRAIT_NAMES_LENGTH
+    ]
 
 
 def _segment_url(page: SubjectList, segment: Segment | None) -> str:
@@ -244,43 +281,51 @@ def _count_text(listing: Listing, kind: SubjectKind) -> str:
 def _head(column: ListColumn, state: ListState) -> Head:
     css = f"column-{column.css}"
     if not column.sort:
-        return Head(column.label, "", css)
+        return Head(column.label, css)
     is_sorted = column.sort == state.sort_column
     descends = not state.is_descending if is_sorted else column.first_descends
     order = "descending" if state.is_descending else "ascending"
-    return Head(
-        column.label,
-        state.query(sort=f"-{column.sort}" if descends else column.sort),
-        css,
-        order if is_sorted else "",
-    )
+    sort = f"-{column.sort}" if descends else column.sort
+    return Head(column.label, css, sort, state.query(sort=sort), order if is_sorted else "")
 
 
-def _rows(
-    page: SubjectList, listing: Listing, columns: Sequence[ListColumn]
-) -> Iterator[SafeString]:
+def _table(
+    page: SubjectList, listing: Listing, columns: Sequence[ListColumn], room: int
+) -> list[SafeString]:
+    """The rows, with texts cut so that they have at most *room* bytes."""
+    rows: list[SafeString] = []
     if page.score_set is None:
-        return
+        return rows
     kind = get_kind(page.state.scope)
     histories = {}
     if any(column.name == "history" for column in columns):
         histories = recent_scores(page.score_set, kind, quick_rows(page.score_set, listing.rows))
-    back = ""
-    if page.state.query(page=page.state.page) != f"{WORKSPACE_PARAM}={page.state.workspace_id}":
-        back = "&" + urlencode({"_changelist_filters": page.state.query(page=page.state.page)})
-    context = RowContext(page.score_set, kind, page.now, histories, back)
-    for row in listing.rows:
-        yield _row_html(columns, [column.cell(row, context) for column in columns])
+    back, query = "", page.state.query(page=page.state.page)
+    if page.state.has_links and query != f"{WORKSPACE_PARAM}={page.state.workspace_id}":
+        back = "&" + urlencode({"_changelist_filters": query})
+    for length in TEXT_LENGTHS:
+        context = RowContext(page.score_set, kind, page.now, histories, back, length)
+        rows = [
+            _row_html(columns, [column.cell(row, context) for column in columns], length)
+            for row in listing.rows
+        ]
+        if sum(len(row.encode()) for row in rows) <= room:
+            break
+    return rows
 
 
-def _row_html(columns: Sequence[ListColumn], contents: Sequence[str]) -> SafeString:
+def _row_html(columns: Sequence[ListColumn], contents: Sequence[str], length: int) -> SafeString:
     """A row of the table. A template would take as long as all other work on the page."""
     name, *others = zip(columns, map(conditional_escape, contents), strict=True)
     cells = [f'<th scope="row" class="field-{name[0].css}">{name[1]}</th>']
     for column, content in others:
         # The style sheet knows the other labels.
-        label = f' data-label="{escape(column.label)}"' if column.is_trait else ""
-        cells.append(f'<td class="field-{column.css}"{label}>{content}</td>')
+        what = (
+            f'data-label="{escape(cut(column.label, length))}"'
+            if column.is_trait
+            else f'class="field-{column.css}"'
+        )
+        cells.append(f"<td {what}>{content}</td>")
     return mark_safe("".join(cells))
 
 

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 from django.http import QueryDict
+from django.utils.html import escape
 
 from engagement.admin.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM
 from engagement.core.ids import parse_id
@@ -16,6 +18,10 @@ from engagement.orders.columns import UnknownColumn, check_column
 # The rows of a page. With many columns it has fewer, so that it stays below 60 KB.
 PAGE_SIZE, MIN_PAGE_SIZE = 40, 10
 DEFAULT_COLUMNS = 6
+# Of the links that repeat the address: heads, chips, and pages. Where they would take more, buttons
+# of a form that has the address once take their place.
+MAX_LINK_BYTES = 12_000
+LINKS_OF_EACH_PAGE = 12
 # In the order of the chips above the table. Each trait has a parameter of its own.
 FILTERS = (SEGMENT_PARAM, "insight", "license_type", "license_status", "active")
 ACCOUNT_FILTERS = {"insight", "license_type", "license_status"}
@@ -24,6 +30,8 @@ ACTIVE_PATTERN = re.compile(r"(within|before)-([1-9][0-9]{0,3})|never")
 DEFAULT_SORT = "-score"
 MAX_COLUMNS = 20
 MAX_LENGTH = 512
+# Of a page, for its columns and filters besides the rows. The last columns of more are left out.
+MAX_ADDRESS_BYTES = 20_000
 # Parameters besides filters and traits.
 _OTHERS = {WORKSPACE_PARAM, "product__id__exact", "q", "sort", "column", "columns", "p", "view"}
 
@@ -32,6 +40,10 @@ Filters: TypeAlias = Mapping[str, str]
 
 class InvalidAddress(ValueError):
     """A parameter of the address means nothing to the list."""
+
+
+class TooLong(InvalidAddress):
+    """The filters and the search have more text than a page has room for."""
 
 
 class GoTo(Exception):
@@ -69,12 +81,32 @@ class ListState:
         return bool(self.filters or self.search)
 
     @property
+    def has_links(self) -> bool:
+        """Whether what leads to the list with one change is a link, not a button."""
+        return self._link_count * len(self.query()) <= MAX_LINK_BYTES
+
+    @property
+    def _link_count(self) -> int:
+        return LINKS_OF_EACH_PAGE + self._column_count + len(self.filters)
+
+    @property
+    def _column_count(self) -> int:
+        return len(self.columns) or DEFAULT_COLUMNS
+
+    @property
+    def address_bytes(self) -> int:
+        """What a page takes, besides its rows, because of its address, as measured."""
+        links = self._link_count if self.has_links else 0
+        texts = [self.search, *self.columns, *chain(*self.filters.items())]
+        length = sum(len(escape(text).encode()) for text in texts)
+        return 250 * self._column_count + (4 + links) * len(self.query()) + 9 * length
+
+    @property
     def page_size(self) -> int:
-        columns, length = len(self.columns) or DEFAULT_COLUMNS, len(self.query())
-        # In bytes, as measured. Each filter and head is a link with the address, and so is a row.
-        links = (57 + 2 * columns) * length
-        room, row = 41_500 - 150 * columns - links, 450 + 85 * columns + 1.6 * length
-        return min(PAGE_SIZE, max(MIN_PAGE_SIZE, int(room / row)))
+        # In bytes, as measured. A row leads back to the list.
+        back = 1.6 * len(self.query()) if self.has_links else 0
+        row = 450 + 85 * self._column_count + back
+        return min(PAGE_SIZE, max(MIN_PAGE_SIZE, int((42_000 - self.address_bytes) / row)))
 
     @property
     def offset(self) -> int:
@@ -88,10 +120,6 @@ class ListState:
     def without_filter(self, name: str) -> str:
         rest = {key: value for key, value in self.filters.items() if key != name}
         return self.query(filters=rest)
-
-    def with_filter(self, name: str, value: str) -> str:
-        rest = {key: text for key, text in self.filters.items() if key != name}
-        return self.query(filters={**rest, name: value} if value else rest)
 
     def parameters(self) -> Iterator[tuple[str, str | int]]:
         """The parameters of the address that differ from their defaults."""
@@ -119,8 +147,6 @@ def parse_state(query: QueryDict, scope: Scope) -> ListState:
     if set(query) - set(filters) - _OTHERS - {name for name in query if not query[name]}:
         raise InvalidAddress
     sort = query.get("sort") or DEFAULT_SORT
-    joined = filter(None, query.get("columns", "").split(","))
-    columns = tuple(dict.fromkeys([*joined, *query.getlist("column")]))[:MAX_COLUMNS]
     try:
         check_column(sort.removeprefix("-"), scope)
     except UnknownColumn as error:
@@ -128,16 +154,27 @@ def parse_state(query: QueryDict, scope: Scope) -> ListState:
     page, view = parse_id(query.get("p", "1")), query.get("view", "")
     if page is None or (view not in ("", "all") and parse_id(view) is None):
         raise InvalidAddress
-    return ListState(
+    state = ListState(
         scope,
         workspace_id=parse_id(query.get(WORKSPACE_PARAM, "")),
         filters=filters,
         search=query.get("q", "").strip()[:MAX_LENGTH],
         sort=sort,
-        columns=columns,
+        columns=requested_columns(query)[:MAX_COLUMNS],
         page=max(1, page),
         view=view,
     )
+    while state.address_bytes > MAX_ADDRESS_BYTES:
+        if not state.columns:
+            raise TooLong
+        state = replace(state, columns=state.columns[:-1])
+    return state
+
+
+def requested_columns(query: QueryDict) -> tuple[str, ...]:
+    """The columns in the address, which may be more than a list shows."""
+    joined = filter(None, query.get("columns", "").split(","))
+    return tuple(dict.fromkeys([*joined, *query.getlist("column")]))
 
 
 def parse_filters(query: Mapping[str, str], scope: Scope) -> dict[str, str]:

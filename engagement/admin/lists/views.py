@@ -58,7 +58,7 @@ def _link(request: HttpRequest, view: SavedView, state: ListState) -> ViewLink:
         state.columns,
     )
     is_changed = is_current and not (is_same and view.workspace_id == state.workspace_id)
-    return ViewLink(view, stored.query(), is_current, is_changed, may_edit(request, view))
+    return ViewLink(view, f"view={view.pk}", is_current, is_changed, may_edit(request, view))
 
 
 def default_view(views: Sequence[SavedView], workspace_id: int) -> SavedView | None:

@@ -15,6 +15,8 @@
         } catch (error) {
             // The link stays.
         }
+        // What has come takes the room that it needs.
+        element.removeAttribute("data-part-url");
     }
 
     // One after the other, so that the next page does not wait for all of them.
