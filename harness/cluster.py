@@ -209,8 +209,9 @@ class Cluster:
         return count
 
 
+# Without blocking writes it never ends if rows change while it copies (docs/scaling.md).
 _ISOLATE: LiteralString = """
-    SELECT isolate_tenant_to_new_shard('engagement_user', %s, 'CASCADE')
+    SELECT isolate_tenant_to_new_shard('engagement_user', %s, 'CASCADE', 'block_writes')
 """
 _NODE: LiteralString = "SELECT nodename FROM citus_shards WHERE shardid = %s"
 _MOVE: LiteralString = "SELECT citus_move_shard_placement(%s, %s, %s, %s, %s)"
