@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.recorder import MigrationRecorder
+from psycopg.errors import DeadlockDetected
 
 from config.management.commands import migrate
 from config.pending_migrations import has_pending_migrations
@@ -46,6 +48,24 @@ def test_a_lock_that_is_let_go_is_waited_for(
 ) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: holder.rollback())
     call_command("migrate", verbosity=0)
+
+
+def test_a_migration_that_loses_a_deadlock_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(migrate, "RETRY_DELAY", 0.0)
+    attempt, attempts = migrate.Command._migrate_with_timeout, []
+
+    def lose_first(self: migrate.Command, **options: Any) -> None:
+        attempts.append(options)
+        if len(attempts) == 1:
+            raise OperationalError from DeadlockDetected()
+        attempt(self, **options)
+
+    monkeypatch.setattr(migrate.Command, "_migrate_with_timeout", lose_first)
+    call_command("migrate", verbosity=0)
+    assert len(attempts) == 2
+    assert "trying again" in capsys.readouterr().err
 
 
 def test_the_timeout_ends_with_the_command() -> None:

@@ -6,13 +6,15 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from config import distribution
 
 # A statement that waits for a table's lock blocks all that come after it.
 LOCK_TIMEOUT = "3s"
 ATTEMPTS = 5
+# A statement of the running service may hold what a migration needs, and wait for what that holds.
+IN_USE = (LockNotAvailable, DeadlockDetected)
 # Seconds for the statements that waited meanwhile.
 RETRY_DELAY = 5.0
 
@@ -29,7 +31,7 @@ class Command(migrate.Command):
             try:
                 return self._migrate_with_timeout(*args, **options)
             except OperationalError as error:
-                if not isinstance(error.__cause__, LockNotAvailable):
+                if not isinstance(error.__cause__, IN_USE):
                     raise
             if attempt < ATTEMPTS:
                 self.stderr.write(f"A table is locked; trying again in {RETRY_DELAY:.0f} s.")
