@@ -2,7 +2,7 @@
 distributed by product."""
 
 from engagement.models.activity import DailyCount, Event, EventName
-from engagement.models.changes import ChangeStamp, SubjectChange, TurnedDay
+from engagement.models.changes import ChangeStamp, EditedRule, SubjectChange, TurnedDay
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
@@ -54,6 +54,7 @@ __all__ = [
     "DailyBenchmark",
     "DailyCount",
     "DailyJob",
+    "EditedRule",
     "Event",
     "EventName",
     "EventWeight",

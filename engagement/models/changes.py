@@ -38,18 +38,36 @@ class SubjectChange(models.Model):
         return f"{self.Kind(self.kind).label} {self.subject_id} at {self.stamp}"
 
 
-class TurnedDay(models.Model):
-    """The UTC day of a current score set turned from ``before`` to ``day``.
+class PendingStamps(models.Model):
+    """Subjects of a current score set that changed segments without being scored.
 
-    Which subjects changed segments by that alone is still to be stamped, from those after
-    ``stamped_until`` on. Deleted when that is done.
+    Those up to ``stamped_until`` are stamped. Deleted when all are.
     """
 
     score_set = models.ForeignKey("engagement.ScoreSet", on_delete=models.CASCADE)
     kind = models.SmallIntegerField(choices=SubjectChange.Kind.choices)
+    stamped_until = models.BigIntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
+class TurnedDay(PendingStamps):
+    """The UTC day turned from ``before`` to ``day``."""
+
     before = models.DateField()
     day = models.DateField()
-    stamped_until = models.BigIntegerField(default=0)
 
     def __str__(self) -> str:
         return f"{self.day} of score set {self.score_set_id}"
+
+
+class EditedRule(PendingStamps):
+    """The rule of a segment was edited. ``before`` is None for a new segment, ``after`` for a
+    deleted one."""
+
+    before = models.JSONField(null=True)
+    after = models.JSONField(null=True)
+
+    def __str__(self) -> str:
+        return f"Edited rule of score set {self.score_set_id}"

@@ -6,9 +6,10 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
-from django.db.models.signals import post_save
+from django.db.models.signals import post_delete, post_save, pre_save
 from django.dispatch import receiver
 
+from engagement.models.changes import EditedRule, SubjectChange
 from engagement.models.default_segments import DEFAULT_SEGMENTS
 from engagement.models.products import Workspace
 
@@ -58,8 +59,15 @@ class Segment(models.Model):
             ),
         ]
 
+    # The rule before this instance was saved.
+    _rule_before: dict[str, Any] | None = None
+
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def stored_rule(self) -> dict[str, Any]:
+        return {"match": self.match, "conditions": self.conditions}
 
     def clean(self) -> None:
         """Reject a new custom segment in a workspace that has the maximum."""
@@ -88,3 +96,38 @@ def create_default_segments(instance: Workspace, created: bool, raw: bool, **kwa
             )
             for position, default in enumerate(DEFAULT_SEGMENTS, 1)
         )
+
+
+@receiver(pre_save, sender=Segment)
+def remember_rule(instance: Segment, raw: bool, **kwargs: Any) -> None:
+    before = None if raw else Segment.objects.filter(pk=instance.pk).first()
+    instance._rule_before = before.stored_rule if before else None
+
+
+@receiver(post_save, sender=Segment)
+def note_saved_rule(instance: Segment, raw: bool, **kwargs: Any) -> None:
+    if not raw:
+        _note_edited_rule(instance, instance._rule_before, instance.stored_rule)
+
+
+@receiver(post_delete, sender=Segment)
+def note_deleted_rule(instance: Segment, origin: Any, **kwargs: Any) -> None:
+    """Note it, unless the whole workspace is deleted."""
+    if isinstance(origin, Segment) or getattr(origin, "model", None) is Segment:
+        _note_edited_rule(instance, instance.stored_rule, None)
+
+
+def _note_edited_rule(
+    segment: Segment, before: dict[str, Any] | None, after: dict[str, Any] | None
+) -> None:
+    """Have the subjects stamped that the edit moves into or out of the segment.
+
+    Readers of a set that is being built start again when it is published.
+    """
+    score_set_id = Workspace.objects.values_list("scores_id", flat=True).get(
+        pk=segment.workspace_id
+    )
+    if score_set_id is not None and before != after:
+        is_user = segment.scope == Segment.Scope.USER
+        kind = SubjectChange.Kind.USER if is_user else SubjectChange.Kind.ACCOUNT
+        EditedRule.objects.create(score_set_id=score_set_id, kind=kind, before=before, after=after)

@@ -54,7 +54,7 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     statistics.analyze_grown_tables()
     scored = _work_in_turns(clock, today, out_of_time)
     sets.build_requested(now, today, out_of_time)
-    stamping.stamp_turned_days(out_of_time)
+    stamping.stamp_pending(out_of_time)
     past_benchmarks.refresh_due(now, out_of_time)
     benchmarks.refresh_due(now)
     counts.refresh_due(now)

@@ -1,10 +1,10 @@
 """Stamps what changed without being scored, for readers of ``changed_since``.
 
 These are the users of an account whose name or traits changed, which their records and segments
-show, and the subjects that a new day alone moves into or out of a segment.
+show, and the subjects that a new day alone, or an edited rule, moves into or out of a segment.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from datetime import date
 from typing import Any, LiteralString
@@ -16,8 +16,8 @@ from django.db.models.lookups import Exact
 from engagement import changes
 from engagement.database import locks, sql
 from engagement.metric_names import Scope
-from engagement.models import ScoreSet, Segment, SubjectChange, TurnedDay
-from engagement.rules.rules import Rule
+from engagement.models import EditedRule, ScoreSet, Segment, SubjectChange, TurnedDay
+from engagement.rules.rules import Rule, parse_rule
 from engagement.scopes import get_kind
 from engagement.scores.rescore_queue import AccountChange
 from engagement.segments import members
@@ -48,11 +48,16 @@ def users_shown_otherwise(product_id: int, account_changes: Mapping[int, int]) -
 
 def _has_segments_on_accounts(product_id: int) -> bool:
     """Whether a segment of users has a condition on their accounts' traits."""
+    condition = [{"kind": "account_trait"}]
     segments = Segment.objects.filter(workspace__product=product_id, scope="user")
-    return segments.filter(conditions__contains=[{"kind": "account_trait"}]).exists()
+    edited = EditedRule.objects.filter(score_set__product=product_id, kind=Kind.USER)
+    return (
+        segments.filter(conditions__contains=condition).exists()
+        or edited.filter(before__conditions__contains=condition).exists()
+    )
 
 
-# --- The turn of the day --------------------------------------------------------------------
+# --- The turn of the day, and edited rules --------------------------------------------------
 
 
 def note_turned_day(score_set: ScoreSet, before: date, day: date) -> None:
@@ -66,66 +71,99 @@ def note_turned_day(score_set: ScoreSet, before: date, day: date) -> None:
         )
 
 
-def stamp_turned_days(out_of_time: Callable[[], bool]) -> None:
-    """Stamp whose segments changed with the day, step by step."""
-    for pk in list(TurnedDay.objects.order_by("pk").values_list("pk", flat=True)):
-        while not out_of_time() and _stamp_some(pk):
-            pass
+def stamp_pending(out_of_time: Callable[[], bool]) -> None:
+    """Stamp whose segments changed with the day and with their rules, step by step."""
+    pending: tuple[type[TurnedDay | EditedRule], ...] = (TurnedDay, EditedRule)
+    for model in pending:
+        for pk in list(model.objects.order_by("pk").values_list("pk", flat=True)):
+            while not out_of_time() and _stamp_some(model, pk):
+                pass
 
 
-def _stamp_some(pk: int) -> bool:
+def _stamp_some(model: type[TurnedDay | EditedRule], pk: int) -> bool:
     """One step. Return False if nothing is left or another worker scores the product."""
     with transaction.atomic(durable=True):
-        turned_day = TurnedDay.objects.filter(pk=pk).select_related("score_set").first()
-        if turned_day is None or not locks.try_lock_scoring(turned_day.score_set.product_id):
+        pending = model.objects.filter(pk=pk).select_related("score_set").first()
+        if pending is None or not locks.try_lock_scoring(pending.score_set.product_id):
             return False
-        scope: Scope = "user" if turned_day.kind == Kind.USER else "account"
-        rules = _rules_on_time(turned_day.score_set, scope)
-        if not rules or turned_day.score_set.state != ScoreSet.State.CURRENT:
-            turned_day.delete()
+        if isinstance(pending, EditedRule) and _of_same_subjects(TurnedDay, pending).exists():
+            # It compares rules on one day, so the days come first.
             return False
-        last = _stamp_step(turned_day, scope, rules)
+        is_current = pending.score_set.state == ScoreSet.State.CURRENT
+        moves = _moves(pending) if is_current else Q()
+        last = _stamp_step(pending, moves) if moves else None
         if last is None:
-            turned_day.delete()
+            pending.delete()
             return False
-        TurnedDay.objects.filter(pk=pk).update(stamped_until=last)
+        model.objects.filter(pk=pk).update(stamped_until=last)
         return True
 
 
-def _stamp_step(turned_day: TurnedDay, scope: Scope, rules: Iterable[Rule]) -> int | None:
+def _of_same_subjects(model: Any, pending: TurnedDay | EditedRule) -> Any:
+    return model.objects.filter(score_set=pending.score_set_id, kind=pending.kind)
+
+
+def _stamp_step(pending: TurnedDay | EditedRule, moves: Q) -> int | None:
     """Stamp those of the next subjects; return the id of the last one, None if no more follow."""
-    score_set, kind = turned_day.score_set, get_kind(scope)
+    score_set, scope = pending.score_set, _scope(pending)
+    kind = get_kind(scope)
     rows = kind.engagement_rows(score_set).filter(
-        **{f"{kind.id_column}__gt": turned_day.stamped_until}
+        **{f"{kind.id_column}__gt": pending.stamped_until}
     )
     ids = rows.order_by(kind.id_column).values_list(kind.id_column, flat=True)
     last: int | None = ids[STEP - 1 : STEP].first()
     if last is not None:
         rows = rows.filter(**{f"{kind.id_column}__lte": last})
-    moving_ids = rows.filter(_moves(turned_day, rules)).values_list(kind.id_column, flat=True)
+    moving_ids = rows.filter(moves).values_list(kind.id_column, flat=True)
     changes.stamp(score_set.product_id, {scope: list(moving_ids)})
     return last
 
 
-def _rules_on_time(score_set: ScoreSet, scope: Scope) -> list[Rule]:
-    segments = Segment.objects.filter(workspace=score_set.workspace_id, scope=scope)
-    return [rule for rule in map(members.segment_rule, segments) if rule.uses_time]
+def _scope(pending: TurnedDay | EditedRule) -> Scope:
+    return "user" if pending.kind == Kind.USER else "account"
 
 
-def _moves(turned_day: TurnedDay, rules: Iterable[Rule]) -> Q:
-    """Whether a row meets one of the rules on one of the two days only."""
+def _moves(pending: TurnedDay | EditedRule) -> Q:
+    """Whether a row meets a rule on one of two days only, or one of two rules only.
+
+    Empty if no row can.
+    """
+    score_set = pending.score_set
+    if isinstance(pending, EditedRule):
+        before, after = (_parse(pending, stored) for stored in (pending.before, pending.after))
+        return ~Q(Exact(_is_member(score_set, before), _is_member(score_set, after)))
+    sets_by_day = [_on_day(score_set, day) for day in (pending.before, pending.day)]
     moves = Q()
-    for rule in rules:
-        before, after = (
-            _is_member(turned_day, rule, day) for day in (turned_day.before, turned_day.day)
-        )
-        moves |= ~Q(Exact(before, after))
+    for rule in _rules_on_time(pending):
+        earlier, later = (_is_member(score_set, rule) for score_set in sets_by_day)
+        moves |= ~Q(Exact(earlier, later))
     return moves
 
 
-def _is_member(turned_day: TurnedDay, rule: Rule, day: date) -> Any:
-    # The (unsaved) set as it is on that day.
-    score_set = copy(turned_day.score_set)
+def _rules_on_time(turned_day: TurnedDay) -> list[Rule]:
+    """The rules that depend on the day, also those that readers of an edited segment know."""
+    segments = Segment.objects.filter(
+        workspace=turned_day.score_set.workspace_id, scope=_scope(turned_day)
+    )
+    rules = [members.segment_rule(segment) for segment in segments]
+    for edited in _of_same_subjects(EditedRule, turned_day):
+        rules += filter(None, (_parse(edited, stored) for stored in (edited.before, edited.after)))
+    return [rule for rule in rules if rule.uses_time]
+
+
+def _parse(edited: EditedRule, stored: Mapping[str, Any] | None) -> Rule | None:
+    return parse_rule(stored, _scope(edited)) if stored is not None else None
+
+
+def _on_day(score_set: ScoreSet, day: date) -> ScoreSet:
+    """The (unsaved) set as it is on that day."""
+    score_set = copy(score_set)
     score_set.scored_day = day
+    return score_set
+
+
+def _is_member(score_set: ScoreSet, rule: Rule | None) -> Any:
+    if rule is None:
+        return Value(False)
     matches = members.members_filter(score_set, rule)
     return Case(When(matches, then=Value(True)), default=Value(False))

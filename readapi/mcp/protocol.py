@@ -65,7 +65,7 @@ async def _reply(
         "headers": _ASSUMED_HEADERS + [_as_bytes(*header) for header in headers.items()],
     }
     waiting: list[Json] = [{"type": "http.request", "body": body, "more_body": False}]
-    sent: list[Any] = []
+    messages: list[Any] = []
 
     async def receive() -> Json:
         if not waiting:
@@ -74,11 +74,11 @@ async def _reply(
         return waiting.pop()
 
     async def send(message: Any) -> None:
-        sent.append(message)
+        messages.append(message)
 
     async with manager.run():
         await manager.handle_request(scope, receive, send)
-    start, *rest = sent
+    start, *rest = messages
     return Reply(int(start["status"]), b"".join(part["body"] for part in rest))
 
 

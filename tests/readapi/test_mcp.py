@@ -183,8 +183,8 @@ def test_a_client_of_the_latest_version_needs_no_handshake(acme_token: str) -> N
 
     assert version in request("server/discover").json()["result"]["supportedVersions"]
     assert len(request("tools/list").json()["result"]["tools"]) == len(tools.TOOLS) + 1
-    called = request("tools/call", "get_health", name="get_health", arguments={}).json()["result"]
-    assert called["structuredContent"]["connection"] is None
+    health = request("tools/call", "get_health", name="get_health", arguments={}).json()["result"]
+    assert health["structuredContent"]["connection"] is None
     # The name in the header must be the one in the body.
     refused = request("tools/call", "who_moved", name="get_health", arguments={})
     assert (refused.status_code, "error" in refused.json()) == (400, True)
