@@ -110,8 +110,8 @@ def find_list(
         filters.check(state)
     except InvalidAddress as error:
         raise GoTo("", TOO_LONG if isinstance(error, TooLong) else INVALID_ADDRESS) from error
-    if query is not request.GET:
-        is_cut = len(state.columns) < len(requested_columns(query))
+    is_cut = len(state.columns) < len(requested_columns(query))
+    if query is not request.GET or is_cut:
         message = TOO_MANY_COLUMNS.format(count=len(state.columns)) if is_cut else ""
         raise GoTo(state.query(), message)
     product, workspace = _find_place(request)
