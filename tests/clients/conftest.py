@@ -46,9 +46,9 @@ def up(simulator: Simulator) -> Iterator[Up]:
 
     It ends with their tests, by Ctrl-C: one that is idle takes processor time, too.
     """
-    overrides = service_settings()
-    with data_folder("clients", is_new=bool(overrides)) as folder:
-        started = Up(folder, terminal=True, MARKETPLACE_API_URL=simulator.url, **overrides)
+    own_settings = service_settings()
+    with data_folder("clients", is_new=bool(own_settings)) as folder:
+        started = Up(folder, terminal=True, MARKETPLACE_API_URL=simulator.url, **own_settings)
         try:
             yield started.wait_until_running()
             assert started.end(signal.SIGINT) == 0
