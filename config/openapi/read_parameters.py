@@ -72,9 +72,9 @@ _PARAMETERS = [
     query(
         "changed_since",
         _TEXT,
-        "Return only what changed: `start` for all records, or a value from `_links.changes` of "
-        "the last page. Records come in the order of their IDs. Use it only with `cursor`, "
-        "`limit`, `expand`, and `traits`.",
+        "Return only what changed, also in segments: `start` for all records, or a value from "
+        "`_links.changes` of the last page. Records come in the order of their IDs. Use it only "
+        "with `cursor`, `limit`, `expand`, and `traits`.",
         example=changes.START,
     ),
     query(

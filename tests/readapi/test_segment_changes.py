@@ -100,6 +100,15 @@ def test_an_edit_reports_exactly_those_whom_it_moves(acme_reads: Reads, acme: Pr
     Segment.objects.filter(workspace=workspace, name="A").delete()
     assert changed() == ["hooli"]
 
+    # The edit waits while the account changes what the segment asked for.
+    segment = Segment(workspace=workspace, scope="user", name="B", conditions=[ACCOUNT_PLAN])
+    segment.save()
+    assert changed() == ["cyd", *(f"u{n}" for n in range(6))]
+    segment.conditions = [PLAN]
+    segment.save()
+    tell(acme, group("hooli", 2, plan="free"))
+    assert changed() == ["cyd", "hooli", *(f"u{n}" for n in range(6))]
+
 
 def test_an_edit_waits_for_the_day_and_a_lost_workspace_for_nobody(acme: Product) -> None:
     workspace = fill(acme)
