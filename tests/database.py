@@ -40,9 +40,14 @@ CITUS = bin_folder()
 needs_citus = pytest.mark.skipif(
     CITUS is None, reason=f"{BIN_VARIABLE} names no folder with a PostgreSQL that has Citus."
 )
-one_server = pytest.mark.skipif(
-    CITUS is not None, reason="On a cluster: what it looks at is on the nodes."
-)
+
+
+def one_server_as(reason: str) -> pytest.MarkDecorator:
+    """Skip a test on a cluster, for this reason."""
+    return pytest.mark.skipif(CITUS is not None, reason=f"On a cluster: {reason}")
+
+
+one_server = one_server_as("what it looks at is on the nodes.")
 # A service that starts a PostgreSQL of its own has one server.
 OWN_SERVER = "On a cluster: this test starts one server of its own."
 own_server = pytest.mark.skipif(CITUS is not None, reason=OWN_SERVER)

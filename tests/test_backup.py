@@ -22,7 +22,7 @@ from config.local.postgres import EmbeddedPostgres, import_wheel, stop_process
 from engagement.logins import second_factors
 from engagement.models import Product
 from ingestion.models import IngestionKey
-from tests.database import FAST
+from tests.database import FAST, one_server_as
 from tests.readapi.scored import fill
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -103,6 +103,7 @@ def service(tmp_path: Path) -> Iterator[dict[str, str]]:
         cursor.execute(f"DROP DATABASE IF EXISTS {RESTORED}")
 
 
+@one_server_as("its servers are backed up in another way (proofs.cluster_backups).")
 @pytest.mark.slow
 def test_people_senders_and_readers_go_on_after_a_restore(
     acme: Product, acme_key: str, acme_token: str, service: dict[str, str], tmp_path: Path

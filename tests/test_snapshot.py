@@ -9,6 +9,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from config import snapshot
 from harness.snapshot import MONTHS
+from tests.database import one_server_as
 from tests.test_backup import program, run_on
 
 NEW = "eds_snapshot"
@@ -23,6 +24,7 @@ call_command("migrate", verbosity=0)
 """
 
 
+@one_server_as("distributing changed the keys that the snapshot has.")
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_the_snapshot_and_the_migrations_after_it_lead_to_the_same_database() -> None:
