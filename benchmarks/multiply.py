@@ -6,9 +6,10 @@ percentiles, stay right. One account's users all stay in it, so that it is a ver
 the accounts get a license.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, LiteralString
 
 import psycopg
@@ -109,17 +110,17 @@ _COPIES: tuple[LiteralString, ...] = (
 )
 # Accounts with a license, of several types, ends, and sizes.
 _LICENSES: LiteralString = """
-    UPDATE template_account SET (traits, trait_stamps) = (
+    UPDATE engagement_account SET (traits, trait_stamps) = (
         SELECT traits || license, trait_stamps || (
             SELECT jsonb_object_agg(key, trait_stamps->'name') FROM jsonb_object_keys(license) key)
         FROM (SELECT jsonb_build_object(
             'am.licenseType', (ARRAY['COMMERCIAL', 'COMMERCIAL', 'ACADEMIC', 'EVALUATION'])
-                [1 + id % 4],
-            'am.status', CASE id % 11 WHEN 0 THEN 'inactive' ELSE 'active' END,
-            'am.tier', 25 * (1 + id % 20) || ' Users',
-            'am.users', 25 * (1 + id % 20),
-            'am.maintenanceEndDate', (now()::date - 60 + (id * 7 % 365)::int)::text)) l(license))
-    WHERE id % 2 = 0
+                [1 + id %% 4],
+            'am.status', CASE id %% 11 WHEN 0 THEN 'inactive' ELSE 'active' END,
+            'am.tier', 25 * (1 + id %% 20) || ' Users',
+            'am.users', 25 * (1 + id %% 20),
+            'am.maintenanceEndDate', (now()::date - 60 + (id * 7 %% 365)::int)::text)) l(license))
+    WHERE product_id = %(product)s AND id %% 2 = 0
 """
 _SEARCH: LiteralString = r"""
     INSERT INTO engagement_searchentry (product_id, kind, subject_id, text)
@@ -150,16 +151,29 @@ def multiply(service: Service, product: int, copies: int) -> None:
     accounts, users = _row(connection, _SIZES, product=product)
     (large,) = _row(connection, _LARGE, product=product, users=LARGE_ACCOUNT_USERS // copies)
     numbers = {"product": product, "accounts": accounts, "users": users, "large": large}
-    with _without_indexes(service, connection):
-        _make_templates(connection, product)
-        for copy in range(1, copies):
+
+    def copy_rows(numbers_of_copies: range) -> None:
+        own_connection = _connect(service)
+        _make_templates(own_connection, product)
+        for copy in numbers_of_copies:
             progress(f"Copy {copy} of {copies - 1}.")
             for statement in _COPIES:
-                connection.execute(statement, {**numbers, "copy": copy})
+                own_connection.execute(statement, {**numbers, "copy": copy})
+
+    def write_entries(kind: int, trait: str, table: str) -> None:
+        statement = _SEARCH.format(kind=kind, trait=trait, table=f"engagement_{table}")
+        _connect(service).execute(statement, numbers)
+
+    with _without_indexes(service, connection):
+        connection.execute(_LICENSES, numbers)
+        _run_together(
+            partial(copy_rows, range(1, copies, 2)), partial(copy_rows, range(2, copies, 2))
+        )
         progress("Writing the search's entries.")
-        for kind, trait, table in ((0, "domain", "account"), (1, "email", "user")):
-            statement = _SEARCH.format(kind=kind, trait=trait, table=f"engagement_{table}")
-            connection.execute(statement, numbers)
+        _run_together(
+            partial(write_entries, 0, "domain", "account"),
+            partial(write_entries, 1, "email", "user"),
+        )
     connection.execute(_RESCORE, {**numbers, "copies": copies})
     for table in ("searchbacklog", "orderchunk", "storedorder"):
         connection.execute(f"DELETE FROM engagement_{table}")
@@ -182,11 +196,6 @@ def _make_templates(connection: psycopg.Connection[Any], product: int) -> None:
             ).format(sql.Identifier(template), sql.Identifier(table), sql.Literal(product))
             + sql.SQL(key)
         )
-    connection.execute(_LICENSES)
-    connection.execute("""
-        UPDATE engagement_account a SET traits = t.traits, trait_stamps = t.trait_stamps
-        FROM template_account t WHERE t.id = a.id AND t.traits <> a.traits
-    """)
 
 
 _INDEXES: LiteralString = """
@@ -196,17 +205,35 @@ _INDEXES: LiteralString = """
     ORDER BY indexdef !~ 'USING gin'
 """
 
+_LARGEST_KEY: LiteralString = """
+    SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint
+    WHERE conrelid = 'engagement_dailycount'::regclass AND contype = 'p'
+"""
+
 
 @contextmanager
 def _without_indexes(service: Service, connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Drop the indexes that are no keys, and build them again, two at a time."""
+    """Drop the key of the largest table and all indexes that are no keys, and build them again, two
+    at a time."""
     indexes = connection.execute(_INDEXES, [list(_TABLES)]).fetchall()
     for name, _ in indexes:
         connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(name)))
+    ((key, columns),) = connection.execute(_LARGEST_KEY).fetchall()
+    largest = sql.SQL("ALTER TABLE engagement_dailycount {}")
+    connection.execute(largest.format(sql.SQL("DROP CONSTRAINT {}").format(sql.Identifier(key))))
     yield
-    progress(f"Building {len(indexes)} indexes.")
+    progress(f"Building {len(indexes) + 1} indexes.")
+    add_key = sql.SQL("ADD CONSTRAINT {} {}").format(sql.Identifier(key), sql.SQL(columns))
+    statements = [*(definition for _, definition in indexes), largest.format(add_key)]
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda index: _connect(service).execute(index[1]), indexes))
+        list(pool.map(lambda statement: _connect(service).execute(statement), statements))
+
+
+def _run_together(*tasks: Callable[[], None]) -> None:
+    """Run the tasks at the same time, each with a connection of its own. Raise what one raises."""
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        for future in [pool.submit(task) for task in tasks]:
+            future.result()
 
 
 def _connect(service: Service) -> psycopg.Connection[Any]:

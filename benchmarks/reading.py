@@ -23,7 +23,7 @@ from harness.service import Service, service_in, temporary_service
 
 SMALL_ACCOUNTS, SMALL_USERS = 1_000, 3_000
 # A larger product has copies of the rows of one of this size.
-GENERATED_ACCOUNTS = 20_000
+GENERATED_ACCOUNTS = 5_000
 PAGE = 100
 EXPANSIONS = "insights,traits,segments,events,history"
 GENERATING = 6 * 3600.0
