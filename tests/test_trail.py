@@ -66,6 +66,8 @@ def tell(action: str | None = None, **filters: Any) -> list[tuple[str, str, str]
     return [(entry.person, entry.action, entry.note) for entry in rows]
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_sign_ins_and_failures(client: Client, monkeypatch: pytest.MonkeyPatch, db: None) -> None:
     monkeypatch.setattr(sign_ins, "_failures", LogRateLimiter())
     AdminUser.objects.create_user("maya", password=PASSWORD, is_staff=True)

@@ -362,6 +362,8 @@ def test_a_viewer_submits_no_form(rows: Rows) -> None:
         assert status(viewer, "post", form) == 403
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_a_member_of_another_product_meets_nothing_of_this_one(
     rows: Rows, root: Client, globex: Product
 ) -> None:

@@ -252,6 +252,8 @@ def test_a_page_with_many_columns_has_fewer_rows_and_stays_light(
 WORDS = ("license attribute of the marketplace ", "ライセンスの属性 ", 'R&D\'s "plan" ')
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_the_widest_list_stays_light(root: Client, acme_rows: Rows) -> None:
     product, workspace = acme_rows.product, acme_rows.workspace
     for number in range(44):

@@ -134,6 +134,8 @@ def test_rows_follow_the_events_and_the_days(
         assert_rows_are_right(product, before + after, definition, now.date())
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("lookback", [1, 7, 30])
 def test_every_end_of_a_window_is_rescored(acme: Product, lookback: int) -> None:
     agos = [*range(2 * lookback + 5), *range(84, 96)]

@@ -77,6 +77,8 @@ def test_any_order_and_any_batches_give_the_same(
     assert_same_state(tellings)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @given(two_tellings(with_aliases=True))
 @examples(6)
 @leaves_no_rows

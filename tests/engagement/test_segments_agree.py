@@ -267,6 +267,8 @@ def assert_all_agree(
         assert segments.segments_containing(scores, own, row) == expected
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @examples(5)
 @given(
     people=everybody,

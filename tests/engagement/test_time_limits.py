@@ -66,6 +66,8 @@ def busy(product: Product, *names: str) -> None:
     tell(product, *(identify(name, -1) for name in names), *(track(name) for name in names))
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_a_statement_over_the_limit_is_retried_with_half_of_its_subjects(
     acme: Product, slow_for_many: list[int]
 ) -> None:
@@ -80,6 +82,8 @@ def test_a_statement_over_the_limit_is_retried_with_half_of_its_subjects(
     assert not RescoreRequest.objects.exists()
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_a_set_is_built_in_steps_within_the_limit(
     acme: Product, slow_for_many: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +175,8 @@ def test_benchmarks_that_take_too_long_stay_the_same_and_do_not_stop_scoring(
     assert scores.benchmark_seconds == benchmarks.STATEMENT_TIMEOUT_SECONDS
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_a_set_whose_benchmarks_take_too_long_is_not_published(acme: Product, slow: None) -> None:
     busy(acme, "ann")
     rescore(NOON)

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.django_db
 PASSWORD = "correct horse battery staple"
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_what_signs_in_is_found_nowhere(
     provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:

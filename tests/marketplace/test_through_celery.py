@@ -80,6 +80,8 @@ def until_over(connection: Connection, number: int = 1) -> None:
     until(over, "the end of the sync")
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_licenses_are_synced_when_the_details_are_saved_and_again_on_schedule(
     acme: Product, simulator: Simulator, worker: None
 ) -> None:
@@ -96,6 +98,8 @@ def test_licenses_are_synced_when_the_details_are_saved_and_again_on_schedule(
     assert traits(acme, "site-0001")["am.tier.number"] == 25
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_a_token_that_expires_pauses_syncs_until_a_new_one_is_saved(
     acme: Product, simulator: Simulator, worker: None
 ) -> None:
@@ -114,6 +118,8 @@ def test_a_token_that_expires_pauses_syncs_until_a_new_one_is_saved(
     assert latest(connection).state == RunState.SUCCEEDED
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_a_suspended_sync_resumes_when_it_is_due(
     acme: Product, simulator: Simulator, worker: None
 ) -> None:
@@ -130,6 +136,8 @@ def test_a_suspended_sync_resumes_when_it_is_due(
     assert len(accounts(acme)) == 120
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_a_token_is_found_nowhere_but_encrypted_in_its_column(
     acme: Product, simulator: Simulator, worker: None, logged: StringIO
 ) -> None:

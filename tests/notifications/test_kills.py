@@ -55,6 +55,8 @@ DELIVERY_DEATHS = [
 ]
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_every_change_is_told_with_one_id_wherever_workers_die(
     acme: Product, receiver: Receiver, clock: Clock
 ) -> None:

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import pytest
 from django.core.management import call_command
 from django.test import Client
 from django.urls import URLPattern, get_resolver
@@ -86,6 +87,8 @@ def test_each_example_is_valid(described: dict[str, Any], shapes: Shapes) -> Non
                 assert shapes.faults(body["schema"], example["value"]) == [], (path, name)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_a_command_writes_the_same_file(tmp_path: Any) -> None:
     call_command("spectacular", "--validate", "--fail-on-warn", "--file", tmp_path / "api.yaml")
     assert "/v2/accounts" in (tmp_path / "api.yaml").read_text()

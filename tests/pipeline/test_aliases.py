@@ -106,6 +106,8 @@ def test_the_admin_finds_a_user_by_an_old_id_and_names_it(post: Post, acme: Prod
     assert "Opened" in browser.get(log, {"q": OLD}).content.decode()
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_workers_side_by_side_leave_one_user(acme: Product) -> None:
     """Each round, four workers name two ids at once, and two aliases contradict each other."""
 

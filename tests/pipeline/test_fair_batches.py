@@ -164,6 +164,8 @@ class Machine:
         drain(sizer=BatchSizer(lambda: self.now), **options)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_on_a_slow_machine_a_batch_lasts_about_a_second(
     acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,8 @@ def settle() -> None:
     assert quarantined() == []
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @each("kind", BODIES)
 def test_a_body_is_refused_or_settles(kind: str, post: Post) -> None:
     for path, is_batch in DOORS.items():

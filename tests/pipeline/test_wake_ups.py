@@ -171,6 +171,8 @@ def test_a_broker_that_refuses_connections_delays_no_answer(
     assert len(waiting()) == 101
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("address", ["redis://127.0.0.1:{}/0", "amqp://127.0.0.1:{}//"])
 def test_a_silent_broker_blocks_nobody(address: str) -> None:
     """Such as one whose machine is frozen: neither wake-ups nor beat may wait for it for ever."""

@@ -132,6 +132,8 @@ def test_a_message_alone_is_tried_three_times(acme_key: str, curse: Curse) -> No
 # --- Too much for one transaction -------------------------------------------------------------
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_a_batch_whose_transaction_is_ended_for_taking_too_long_is_divided(
     acme: Product, acme_key: str, curse: Curse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +158,8 @@ def test_a_batch_whose_statement_takes_too_long_is_divided(
     assert (waiting(), quarantined()) == ([], [bad])
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_no_statement_of_a_batch_runs_for_ever(
     acme: Product, acme_key: str, curse: Curse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

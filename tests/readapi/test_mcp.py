@@ -50,6 +50,8 @@ def tool(acme_token: str) -> Tool:
     return tool_of(acme_token)
 
 
+@pytest.mark.slow
+@pytest.mark.whole
 def test_the_tools_show_what_the_read_api_shows(
     tool: Tool, acme_reads: Reads, acme: Product
 ) -> None:
