@@ -112,8 +112,8 @@ def paths(person: Client, product: int) -> dict[str, str]:
         page = person.read(ranked)
         middle = _middle_page(page)
         subject = _first(page, rf"/admin/engagement/{kind}/(\d+)/change/")
-        link = r'href="\?(?:[^"]*&amp;)?segment=(\d+)[^"]*"[^>]*>\s*([^<]+?)\s*<'
-        segments = {name: pk for pk, name in re.findall(link, page.decode())}
+        button = r'<button[^>]* name="segment" value="(\d+)"[^>]*>([^<]+)<'
+        segments = {name: pk for pk, name in re.findall(button, page.decode())}
         segment = segments[SEGMENTS[0]]
         addresses |= {
             "workspace": f"/admin/engagement/workspace/{workspace}/change/",
