@@ -5,13 +5,15 @@ The service knows forgotten users and accounts only by a digest of their ids.
 
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
-from typing import LiteralString, NamedTuple
+from typing import LiteralString, NamedTuple, TypeAlias
 
 from engagement.database import sql
 from engagement.messages import Alias, ReceivedMessage
 from engagement.models import ForgottenSubject
 
 SubjectScope = ForgottenSubject.Scope
+# (product id, account id)
+AccountId: TypeAlias = tuple[int, int]
 
 
 class SubjectRef(NamedTuple):
@@ -85,7 +87,23 @@ def suppressed_ids(product_id: int, scope: SubjectScope, external_ids: Collectio
     }
 
 
+def without_forgotten(accounts: Collection[AccountId]) -> set[AccountId]:
+    """Those of the accounts that are not forgotten.
+
+    A forgotten account has a row and users until it is erased.
+    """
+    if not accounts:
+        return set()
+    row_ids = {id for (id,) in sql.fetch(_FORGOTTEN, {"ids": [id for _, id in accounts]})}
+    return {account for account in accounts if account[1] not in row_ids}
+
+
 # --- Forgotten subjects ---------------------------------------------------------------------
+
+_FORGOTTEN: LiteralString = """
+    SELECT row_id FROM engagement_forgottensubject
+    WHERE row_id = ANY(%(ids)b::bigint[]) AND scope = 'account'
+"""
 
 _PRODUCTS_WITH_FORGOTTEN: LiteralString = """
     SELECT product_id FROM unnest(%(products)b::bigint[]) AS k(product_id)

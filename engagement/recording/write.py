@@ -10,7 +10,7 @@ from datetime import date, datetime
 from typing import LiteralString
 
 from engagement.database import sql
-from engagement.recording import attribution, events, stored_traits
+from engagement.recording import attribution, events, stored_traits, suppression
 from engagement.recording.attribution import MembershipRecord
 from engagement.recording.batch import Batch, ExternalKey, SubjectUpdate
 from engagement.recording.resolve import BatchRows, UserState
@@ -25,8 +25,9 @@ def write(batch: Batch, rows: BatchRows) -> None:
     introduced_users = _identify(batch, rows.users)
     new_counts, days = events.write_events(batch, rows)
     _write_users(batch, rows)
-    entered_accounts = batch.entered_accounts + attribution.all_accounts_of(
-        user for user in introduced_users if not user.is_new
+    entered_accounts = suppression.without_forgotten(
+        batch.entered_accounts
+        + attribution.all_accounts_of(user for user in introduced_users if not user.is_new)
     )
     identified_accounts, account_changes = _write_accounts(
         batch, rows, {id for _, id in entered_accounts}

@@ -29,7 +29,7 @@ from ingestion.drain import processing
 from ingestion.models import DropCount, DroppedMessage, InboxMessage
 from tests.bulk.lines import events as lines_of_events
 from tests.bulk.lines import import_bytes
-from tests.engagement.history import NOON, group, identify, state, tell, track
+from tests.engagement.history import NOON, alias, group, identify, state, tell, track
 from tests.pipeline.waiting import (
     Eventually,
     at_once,
@@ -183,6 +183,20 @@ def test_the_result_is_as_if_the_account_had_never_existed(acme: Product, globex
     for product in (acme, globex):
         tell(product, track("bob", hours=-15), track(ADA, hours=5))
     assert raw_of(acme) == raw_of(globex)
+
+
+@pytest.mark.parametrize("introduction", [identify("ada"), alias("ada", "bob")])
+def test_a_forgotten_account_does_not_return_with_a_user_who_was_in_it(
+    introduction: Message, acme: Product
+) -> None:
+    """Whose introduction also introduces the accounts that they were in before."""
+    tell(acme, group(INITECH), track("ada", group=INITECH), identify("bob"))
+    assert raw_of(acme) == {INITECH: 0}
+    forgetting.forget(account(acme), NOON)
+    tell(acme, introduction)
+    assert raw_of(acme) == {}
+    forgetting.erase_forgotten()
+    assert raw_of(acme) == {} and not Account.objects.exists()
 
 
 def test_erasing_an_account_takes_several_transactions(
