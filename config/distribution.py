@@ -99,6 +99,7 @@ TABLES: dict[str, Placement] = {
     "engagement_storedorder": _SET,
     "engagement_turnedday": _SET,
     "engagement_editedrule": _SET,
+    "engagement_movedthreshold": _SET,
     "engagement_orderchunk": _local("lists of ids, read by their key alone"),
     "engagement_searchbacklog": _SMALL,
     "engagement_forgottensubject": _local("one row for each request to forget, found by digest"),

@@ -2,7 +2,13 @@
 distributed by product."""
 
 from engagement.models.activity import DailyCount, Event, EventName
-from engagement.models.changes import ChangeStamp, EditedRule, SubjectChange, TurnedDay
+from engagement.models.changes import (
+    ChangeStamp,
+    EditedRule,
+    MovedThreshold,
+    SubjectChange,
+    TurnedDay,
+)
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
@@ -66,6 +72,7 @@ __all__ = [
     "LoginPreferences",
     "LoginSession",
     "Membership",
+    "MovedThreshold",
     "OperationCounter",
     "OrderChunk",
     "Product",

@@ -71,3 +71,15 @@ class EditedRule(PendingStamps):
 
     def __str__(self) -> str:
         return f"Edited rule of score set {self.score_set_id}"
+
+
+class MovedThreshold(PendingStamps):
+    """Others' scores moved a threshold of a segment, over the values of ``metric`` from ``low`` to
+    below ``high``."""
+
+    metric = models.CharField(max_length=30)
+    low = models.BigIntegerField()
+    high = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.low} to {self.high} of score set {self.score_set_id}"

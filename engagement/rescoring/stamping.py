@@ -1,13 +1,14 @@
 """Stamps what changed without being scored, for readers of ``changed_since``.
 
 These are the users of an account whose name or traits changed, which their records and segments
-show, and the subjects that a new day alone, or an edited rule, moves into or out of a segment.
+show, and the subjects that a new day, an edited rule, or the scores of others alone move into or
+out of a segment.
 """
 
 from collections.abc import Callable, Mapping
 from copy import copy
 from datetime import date
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeAlias, cast
 
 from django.db import transaction
 from django.db.models import Case, Q, Value, When
@@ -15,14 +16,22 @@ from django.db.models.lookups import Exact
 
 from engagement import changes
 from engagement.database import locks, sql
-from engagement.metric_names import Scope
-from engagement.models import EditedRule, ScoreSet, Segment, SubjectChange, TurnedDay
+from engagement.metric_names import MetricName, Scope
+from engagement.models import (
+    EditedRule,
+    MovedThreshold,
+    ScoreSet,
+    Segment,
+    SubjectChange,
+    TurnedDay,
+)
 from engagement.rules.rules import Rule, parse_rule
 from engagement.scopes import get_kind
 from engagement.scores.rescore_queue import AccountChange
 from engagement.segments import members
 
 Kind = SubjectChange.Kind
+Pending: TypeAlias = TurnedDay | EditedRule | MovedThreshold
 # Subjects per transaction. The product is not scored meanwhile.
 STEP = 20_000
 
@@ -57,7 +66,7 @@ def _has_segments_on_accounts(product_id: int) -> bool:
     )
 
 
-# --- The turn of the day, and edited rules --------------------------------------------------
+# --- The turn of the day, edited rules, and moved thresholds --------------------------------
 
 
 def note_turned_day(score_set: ScoreSet, before: date, day: date) -> None:
@@ -71,16 +80,45 @@ def note_turned_day(score_set: ScoreSet, before: date, day: date) -> None:
         )
 
 
+def note_moved_thresholds(before: ScoreSet, after: ScoreSet) -> None:
+    """Have the set's subjects stamped, in the background, whom a segment that compares them with
+    others got or lost between the two states.
+
+    The caller keeps edits of segments away until its transaction ends.
+    """
+    if before.state != ScoreSet.State.CURRENT:
+        return
+    MovedThreshold.objects.bulk_create(
+        MovedThreshold(
+            score_set=after, kind=kind, metric=metric, low=values.start, high=values.stop
+        )
+        for kind in Kind
+        for metric, values in _moved_values(before, after, kind)
+    )
+
+
+def _moved_values(before: ScoreSet, after: ScoreSet, kind: Kind) -> set[tuple[str, range]]:
+    """Metrics with the values that met a condition before, or meet it now, but not both."""
+    return {
+        moved
+        for rule in _known_rules(after, kind)
+        for moved in members.moved_values(rule, before, after)
+    }
+
+
 def stamp_pending(out_of_time: Callable[[], bool]) -> None:
-    """Stamp whose segments changed with the day and with their rules, step by step."""
-    pending: tuple[type[TurnedDay | EditedRule], ...] = (TurnedDay, EditedRule)
-    for model in pending:
+    """Stamp whose segments changed with the day, their rules, and others' scores, step by step.
+
+    Each makes at least one step, so that busy recording delays none forever.
+    """
+    models: tuple[type[Pending], ...] = (TurnedDay, EditedRule, MovedThreshold)
+    for model in models:
         for pk in list(model.objects.order_by("pk").values_list("pk", flat=True)):
-            while not out_of_time() and _stamp_some(model, pk):
+            while _stamp_some(model, pk) and not out_of_time():
                 pass
 
 
-def _stamp_some(model: type[TurnedDay | EditedRule], pk: int) -> bool:
+def _stamp_some(model: type[Pending], pk: int) -> bool:
     """One step. Return False if nothing is left or another worker scores the product."""
     with transaction.atomic(durable=True):
         pending = model.objects.filter(pk=pk).select_related("score_set").first()
@@ -99,13 +137,13 @@ def _stamp_some(model: type[TurnedDay | EditedRule], pk: int) -> bool:
         return True
 
 
-def _of_same_subjects(model: Any, pending: TurnedDay | EditedRule) -> Any:
+def _of_same_subjects(model: Any, pending: Pending) -> Any:
     return model.objects.filter(score_set=pending.score_set_id, kind=pending.kind)
 
 
-def _stamp_step(pending: TurnedDay | EditedRule, moves: Q) -> int | None:
+def _stamp_step(pending: Pending, moves: Q) -> int | None:
     """Stamp those of the next subjects; return the id of the last one, None if no more follow."""
-    score_set, scope = pending.score_set, _scope(pending)
+    score_set, scope = pending.score_set, _scope_of(pending.kind)
     kind = get_kind(scope)
     rows = kind.engagement_rows(score_set).filter(
         **{f"{kind.id_column}__gt": pending.stamped_until}
@@ -113,46 +151,49 @@ def _stamp_step(pending: TurnedDay | EditedRule, moves: Q) -> int | None:
     ids = rows.order_by(kind.id_column).values_list(kind.id_column, flat=True)
     last: int | None = ids[STEP - 1 : STEP].first()
     if last is not None:
-        rows = rows.filter(**{f"{kind.id_column}__lte": last})
-    moving_ids = rows.filter(moves).values_list(kind.id_column, flat=True)
-    changes.stamp(score_set.product_id, {scope: list(moving_ids)})
+        ids = ids.filter(**{f"{kind.id_column}__lte": last})
+    changes.stamp(score_set.product_id, {scope: list(ids.filter(moves))})
     return last
 
 
-def _scope(pending: TurnedDay | EditedRule) -> Scope:
-    return "user" if pending.kind == Kind.USER else "account"
+def _scope_of(kind: int) -> Scope:
+    return "user" if kind == Kind.USER else "account"
 
 
-def _moves(pending: TurnedDay | EditedRule) -> Q:
-    """Whether a row meets a rule on one of two days only, or one of two rules only.
+def _moves(pending: Pending) -> Q:
+    """Whether a row meets a rule on one of two days only, meets one of two rules only, or lies
+    where a threshold moved.
 
     Empty if no row can.
     """
-    score_set = pending.score_set
+    score_set, scope = pending.score_set, _scope_of(pending.kind)
+    if isinstance(pending, MovedThreshold):
+        metric = cast(MetricName, pending.metric)
+        return members.metric_within(score_set, scope, metric, range(pending.low, pending.high))
     if isinstance(pending, EditedRule):
         before, after = (_parse(pending, stored) for stored in (pending.before, pending.after))
         return ~Q(Exact(_is_member(score_set, before), _is_member(score_set, after)))
     sets_by_day = [_on_day(score_set, day) for day in (pending.before, pending.day)]
     moves = Q()
-    for rule in _rules_on_time(pending):
+    for rule in _known_rules(score_set, pending.kind):
+        if not rule.uses_time:
+            continue
         earlier, later = (_is_member(score_set, rule) for score_set in sets_by_day)
         moves |= ~Q(Exact(earlier, later))
     return moves
 
 
-def _rules_on_time(turned_day: TurnedDay) -> list[Rule]:
-    """The rules that depend on the day, also those that readers of an edited segment know."""
-    segments = Segment.objects.filter(
-        workspace=turned_day.score_set.workspace_id, scope=_scope(turned_day)
-    )
+def _known_rules(score_set: ScoreSet, kind: int) -> list[Rule]:
+    """The rules of the workspace's segments, also those that readers of an edited one know."""
+    segments = Segment.objects.filter(workspace=score_set.workspace_id, scope=_scope_of(kind))
     rules = [members.segment_rule(segment) for segment in segments]
-    for edited in _of_same_subjects(EditedRule, turned_day):
+    for edited in EditedRule.objects.filter(score_set=score_set, kind=kind):
         rules += filter(None, (_parse(edited, stored) for stored in (edited.before, edited.after)))
-    return [rule for rule in rules if rule.uses_time]
+    return rules
 
 
 def _parse(edited: EditedRule, stored: Mapping[str, Any] | None) -> Rule | None:
-    return parse_rule(stored, _scope(edited)) if stored is not None else None
+    return parse_rule(stored, _scope_of(edited.kind)) if stored is not None else None
 
 
 def _on_day(score_set: ScoreSet, day: date) -> ScoreSet:

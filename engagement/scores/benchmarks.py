@@ -2,8 +2,9 @@
 
 import logging
 import time
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeAlias
 
 from django.db import transaction
 
@@ -25,11 +26,15 @@ HISTORY_DAYS = 90
 _FRACTIONS = [(number + 0.5) / QUANTILES for number in range(QUANTILES)]
 
 
-def refresh_due(now: datetime) -> None:
+# Called with a set as it was and as it is, in the transaction that changes it.
+OnChange: TypeAlias = Callable[[ScoreSet, ScoreSet], None]
+
+
+def refresh_due(now: datetime, on_change: OnChange) -> None:
     """Compute the benchmarks of the current sets whose scores changed, as far as they are due."""
     for score_set in ScoreSet.objects.filter(benchmarks_stale=True, state="current"):
         if _is_due(score_set, now):
-            _try_to_compute(score_set, now)
+            _try_to_compute(score_set, now, on_change)
 
 
 def _is_due(score_set: ScoreSet, now: datetime) -> bool:
@@ -39,9 +44,9 @@ def _is_due(score_set: ScoreSet, now: datetime) -> bool:
     return now >= score_set.benchmarks_at + timedelta(seconds=pause)
 
 
-def _try_to_compute(score_set: ScoreSet, now: datetime) -> None:
+def _try_to_compute(score_set: ScoreSet, now: datetime, on_change: OnChange) -> None:
     try:
-        compute_benchmarks(score_set, now)
+        compute_benchmarks(score_set, now, on_change)
     except sql.StatementTimeout:
         logger.warning("Computing the benchmarks of score set %d took too long.", score_set.pk)
         # The next attempt is as far away as after benchmarks that took that long.
@@ -50,7 +55,9 @@ def _try_to_compute(score_set: ScoreSet, now: datetime) -> None:
         )
 
 
-def compute_benchmarks(score_set: ScoreSet, now: datetime) -> None:
+def compute_benchmarks(
+    score_set: ScoreSet, now: datetime, on_change: OnChange = lambda before, after: None
+) -> None:
     """Compute the set's benchmarks, its quantiles, and the number of scored event names.
 
     A benchmark is the 90th percentile, linearly interpolated, of the raw scores above zero; None
@@ -73,13 +80,16 @@ def compute_benchmarks(score_set: ScoreSet, now: datetime) -> None:
     day = score_set.scored_day
     assert day is not None, "A set whose scores changed has been scored."
     with transaction.atomic():
+        # An edit of a segment adds a row that refers to the set, so it waits for this one.
+        before = ScoreSet.objects.select_for_update().get(pk=score_set.pk)
         DailyBenchmark.objects.update_or_create(
             score_set=score_set,
             day=day,
             defaults={"users": user_benchmark, "accounts": account_benchmark},
         )
-        set_comparison_benchmarks(score_set, day)
+        _set_comparison_benchmarks(score_set, day)
         score_set.save(update_fields=_COMPUTED_FIELDS)
+        on_change(before, score_set)
 
 
 _PERCENTILES: LiteralString = """
@@ -131,19 +141,15 @@ def set_from_rows(score_set: ScoreSet, kind: SubjectKind) -> None:
     score_set.scored_event_name_count = event_names.count_scored_names(score_set)
 
 
-# The fields that set_comparison_benchmarks() sets.
-COMPARISON_FIELDS = [
-    "user_benchmark_yesterday",
-    "user_benchmark_last_period",
-    "account_benchmark_yesterday",
-    "account_benchmark_last_period",
-]
 _COMPUTED_FIELDS = [
     "user_benchmark",
     "user_quantiles",
     "account_benchmark",
     "account_quantiles",
-    *COMPARISON_FIELDS,
+    "user_benchmark_yesterday",
+    "user_benchmark_last_period",
+    "account_benchmark_yesterday",
+    "account_benchmark_last_period",
     "scored_event_name_count",
     "benchmarks_at",
     "benchmark_seconds",
@@ -152,8 +158,8 @@ _COMPUTED_FIELDS = [
 ]
 
 
-def set_comparison_benchmarks(score_set: ScoreSet, day: date) -> None:
-    """Set the benchmarks of one day and of one lookback before *day*. The caller saves the set."""
+def _set_comparison_benchmarks(score_set: ScoreSet, day: date) -> None:
+    """Set the benchmarks of one day and of one lookback before *day*."""
     users, accounts = benchmarks_on(score_set, day - timedelta(days=1))
     score_set.user_benchmark_yesterday, score_set.account_benchmark_yesterday = users, accounts
     users, accounts = benchmarks_on(score_set, day - timedelta(days=score_set.lookback_days))

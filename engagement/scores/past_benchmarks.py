@@ -16,7 +16,7 @@ from django.db.models import F, Q
 from engagement.database import locks, sql
 from engagement.models import DailyBenchmark, ScoreSet
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
-from engagement.scores.benchmarks import COMPARISON_FIELDS, HISTORY_DAYS, set_comparison_benchmarks
+from engagement.scores.benchmarks import HISTORY_DAYS
 from engagement.scores.raw import join_counted_users, query_parameters
 
 logger = logging.getLogger(__name__)
@@ -119,19 +119,17 @@ def _step(score_set: ScoreSet, resume_from: date | None) -> date | None:
 
 
 def _finish(score_set: ScoreSet, now: datetime, seconds: float) -> None:
-    assert score_set.scored_day is not None
-    set_comparison_benchmarks(score_set, score_set.scored_day)
+    """Have scores compared with the new benchmarks, when today's are computed: at once."""
     score_set.past_benchmarks_at, score_set.past_benchmarks_seconds = now, seconds
-    # Segments compare changes of scores. The benchmarks are stale, too, because a worker that is
-    # computing today's may have read the comparison benchmarks before this.
-    score_set.cached_counts_stale = score_set.benchmarks_stale = True
-    fields = [
-        "past_benchmarks_at",
-        "past_benchmarks_seconds",
-        "cached_counts_stale",
-        "benchmarks_stale",
-    ]
-    score_set.save(update_fields=[*COMPARISON_FIELDS, *fields])
+    score_set.benchmarks_at, score_set.benchmarks_stale = None, True
+    score_set.save(
+        update_fields=[
+            "past_benchmarks_at",
+            "past_benchmarks_seconds",
+            "benchmarks_at",
+            "benchmarks_stale",
+        ]
+    )
 
 
 # --- What -----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import Case, Count, Q, QuerySet, Value, When
 
-from engagement.metric_names import BOTH_SCOPES, Scope
+from engagement.metric_names import BOTH_SCOPES, MetricName, Scope
 from engagement.models import AccountEngagement, ScoreSet, Segment, UserEngagement
 from engagement.rules.filters import (
     QueryContext,
@@ -18,7 +18,13 @@ from engagement.rules.filters import (
     find_event_name_ids,
     rule_filter,
 )
-from engagement.rules.rules import Condition, InsightCondition, Rule, parse_rule
+from engagement.rules.rules import (
+    Condition,
+    InsightCondition,
+    MetricCondition,
+    Rule,
+    parse_rule,
+)
 from engagement.rules.trait_filters import null_safe_not
 from engagement.scopes import SubjectKind, get_kind, kind_of
 from engagement.segments import evaluation, metric_filters
@@ -92,6 +98,23 @@ def segments_containing(
         subject_row, rules, score_set, _context(score_set, kind), event_name_ids
     )
     return [segment for segment, is_member in zip(own, matches, strict=True) if is_member]
+
+
+def moved_values(rule: Rule, before: ScoreSet, after: ScoreSet) -> list[tuple[MetricName, range]]:
+    """The metrics that compare subjects with others, with the values that meet a condition of the
+    rule by the numbers of one of two states of a set only."""
+    context = _context(after, get_kind(rule.scope))
+    return [
+        (condition.metric, values)
+        for condition in rule.conditions
+        if isinstance(condition, MetricCondition)
+        for values in metric_filters.moved_values(condition, before, after, context)
+    ]
+
+
+def metric_within(score_set: ScoreSet, scope: Scope, metric: MetricName, values: range) -> Q:
+    """Keeps the engagement rows whose metric is among the values, before it is rounded."""
+    return metric_filters.within(metric, values, score_set, _context(score_set, get_kind(scope)))
 
 
 def _filters(score_set: ScoreSet, kind: SubjectKind, rules: Sequence[Rule]) -> list[Q]:

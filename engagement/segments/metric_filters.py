@@ -170,25 +170,68 @@ def _raw_below_change(score_set: ScoreSet, kind: SubjectKind, limit: int) -> Q:
 
 
 def _compare(metric: MetricValue, condition: MetricCondition) -> Q:
-    expression, display, minimum = metric
-    if display(minimum) is None:
+    low, high = comparison_bounds(condition)
+    matching = _matching_values(metric, condition)
+    if not matching:
         return _NOBODY
+    matches = Q()
+    if low is not None:
+        matches &= Q(GreaterThanOrEqual(metric.expression, matching.start))
+    if high is not None:
+        matches &= Q(LessThan(metric.expression, matching.stop))
+    return matches
+
+
+def _matching_values(metric: MetricValue, condition: MetricCondition) -> range:
+    """The integers behind the displayed numbers that match."""
+    low, high = comparison_bounds(condition)
+    numbers = range(metric.minimum, _INFINITY)
+    if metric.display(metric.minimum) is None:
+        return range(_INFINITY, _INFINITY)
 
     def displayed(number: int) -> float:
-        value = display(number)
+        value = metric.display(number)
         assert value is not None, "A metric is null for all numbers or for none."
         return value
 
-    low, high = comparison_bounds(condition)
-    numbers = range(minimum, _INFINITY)
-    matches = Q()
+    first, end = numbers.start, numbers.stop
     if low is not None:
-        first = bisect_left(numbers, True, key=lambda number: displayed(number) >= low)
-        matches &= Q(GreaterThanOrEqual(expression, minimum + first))
+        first += bisect_left(numbers, True, key=lambda number: displayed(number) >= low)
     if high is not None:
-        end = bisect_left(numbers, True, key=lambda number: displayed(number) > high)
-        matches &= Q(LessThan(expression, minimum + end))
-    return matches
+        end = numbers.start + bisect_left(
+            numbers, True, key=lambda number: displayed(number) > high
+        )
+    return range(first, end)
+
+
+# These compare a subject with others, or with how many event names are scored, and no record of a
+# list has them.
+_RELATIVE_METRICS: frozenset[MetricName] = frozenset(
+    {"percentile", "score_yesterday", "adoption", "adoption_all_time"}
+)
+
+
+def moved_values(
+    condition: MetricCondition, before: ScoreSet, after: ScoreSet, context: QueryContext
+) -> list[range]:
+    """The values of a relative metric that match by the numbers of one of two states of a set only.
+
+    Empty for all other metrics. Some of the values may match by both or by none.
+    """
+    if condition.metric not in _RELATIVE_METRICS:
+        return []
+    old, new = (
+        _matching_values(metric_value(condition.metric, score_set, context), condition)
+        for score_set in (before, after)
+    )
+    ends = [sorted((old.start, new.start)), sorted((old.stop, new.stop))]
+    return [range(low, high) for low, high in ends if low < high]
+
+
+def within(metric: MetricName, values: range, score_set: ScoreSet, context: QueryContext) -> Q:
+    """Keeps the rows with these values of a metric that ``moved_values()`` has."""
+    expression = metric_value(metric, score_set, context).expression
+    return Q(GreaterThanOrEqual(expression, values.start), LessThan(expression, values.stop))
 
 
 def _compare_floats(expression: Any, condition: MetricCondition) -> Q:

@@ -21,7 +21,7 @@ from engagement.models import (
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from engagement.rules.rules import parse_rule
-from engagement.scores import benchmarks, history, metrics, past_benchmarks
+from engagement.scores import history, metrics, past_benchmarks
 from engagement.scores.formula import compute_score, window_bounds
 from engagement.segments import members
 from tests.cases import each
@@ -381,9 +381,9 @@ def test_a_slow_benchmark_is_computed_less_often(acme: Product) -> None:
     ScoreSet.objects.filter(product=acme).update(
         benchmark_seconds=1.0, benchmarks_stale=True, user_benchmark=5
     )
-    benchmarks.refresh_due(NOON + timedelta(seconds=49))
+    rescore(NOON + timedelta(seconds=49))
     assert scores_of(acme).user_benchmark == 5
-    benchmarks.refresh_due(NOON + timedelta(seconds=51))
+    rescore(NOON + timedelta(seconds=51))
     assert scores_of(acme).user_benchmark is None
 
 

@@ -179,6 +179,7 @@ def test_a_mirror_has_what_the_list_shows_whatever_happens(
         for mirror in mirrors:
             for _ in range(chance.randint(0, 3)):
                 mirror.read_page()
+    erase_forgotten()
     rescore(now)
     for mirror in mirrors:
         # One walk may have begun before.
