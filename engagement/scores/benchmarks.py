@@ -40,7 +40,11 @@ def refresh_due(now: datetime, on_change: OnChange) -> None:
 def _is_due(score_set: ScoreSet, now: datetime) -> bool:
     if score_set.benchmarks_at is None:
         return True
-    pause = max(1.0, score_set.benchmark_seconds / MAX_TIME_SHARE)
+    if score_set.user_benchmark is None and score_set.account_benchmark is None:
+        # All scores are 0 until there is one, and nothing with points slows it down.
+        pause = score_set.benchmark_seconds
+    else:
+        pause = max(1.0, score_set.benchmark_seconds / MAX_TIME_SHARE)
     return now >= score_set.benchmarks_at + timedelta(seconds=pause)
 
 

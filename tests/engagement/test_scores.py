@@ -376,6 +376,15 @@ def test_a_benchmark_waits_a_second_and_is_then_computed(acme: Product) -> None:
     assert scores_of(acme).user_benchmark == 2.0
 
 
+def test_the_first_benchmark_waits_for_nothing(acme: Product) -> None:
+    tell(acme, identify("ann"))
+    rescore(NOON)
+    ScoreSet.objects.update(benchmark_seconds=0.4)
+    tell(acme, track("ann"))
+    rescore(NOON + timedelta(milliseconds=500))
+    assert scores_of(acme).user_benchmark == 1.0
+
+
 def test_a_slow_benchmark_is_computed_less_often(acme: Product) -> None:
     rescore(NOON)
     ScoreSet.objects.filter(product=acme).update(
