@@ -6,8 +6,10 @@ from typing import Any
 from django.contrib.auth.models import User as AdminUser
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import strip_tags
 
+from engagement.limits.limits import count_usage
 from engagement.models import Product, TrailEntry
 from engagement.trail import entries
 from tests.admin.rows import Rows
@@ -132,3 +134,12 @@ def test_a_limit_that_is_not_set_shows_the_services(root: Client, acme: Product)
     html = page(root, reverse("admin:engagement_product_change", args=[acme.pk]))
     (field,) = re.findall(r'<input[^>]*name="limits-0-event_names"[^>]*>', html)
     assert 'placeholder="100,000"' in field and "Own limits" in html
+
+
+def test_what_is_not_counted_yet_is_not_shown_as_nothing(root: Client, acme: Product) -> None:
+    url = reverse("admin:engagement_product_change", args=[acme.pk])
+    (section,) = re.findall(r'id="usage-heading".*?</fieldset>', page(root, url), re.DOTALL)
+    assert "Not counted yet" in section and ">0<" not in section
+    count_usage(timezone.now())
+    (section,) = re.findall(r'id="usage-heading".*?</fieldset>', page(root, url), re.DOTALL)
+    assert "Not counted yet" not in section and ">0<" in section
