@@ -1,12 +1,14 @@
 """The pages of subscriptions, destinations, and the delivery log."""
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core import mail
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from pytest_django import Settings
 
 from engagement.models import Product
@@ -288,3 +290,18 @@ def test_deleting_a_destination_deletes_its_subscriptions(member: Client, rows: 
     member.post(address, {"post": "yes"})
     assert not Destination.objects.exists() and not Subscription.objects.exists()
     assert html(member, url("outboxmessage", "changelist"))
+
+
+def test_an_active_destination_whose_attempts_fail_does_not_look_well(
+    member: Client, rows: Rows
+) -> None:
+    address = url("destination", "change", rows.subscription.destination_id)
+    assert 'class="eds-status eds-good"' in html(member, address)
+    now = timezone.now()
+    retry_at = now + timedelta(minutes=5, seconds=30)
+    Destination.objects.update(failures=3, failing_since=now, retry_at=retry_at)
+    page = html(member, address)
+    assert 'class="eds-status eds-warning"' in page and "The last 3 attempts failed" in page
+    # Each time says how far it is.
+    (status,) = re.findall(r'<div class="eds-status.*?</div>', page, re.DOTALL)
+    assert 'title="just now"' in status and 'title="in 5 minutes"' in status
