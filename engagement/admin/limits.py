@@ -7,7 +7,7 @@ from django.http import HttpRequest
 
 from engagement.admin.scoping import SuperusersOnly, TabularInline
 from engagement.limits.limits import LABELS, Limits, default_limits, load, used_limits
-from engagement.models import Product, ProductLimits, ProductUsage
+from engagement.models import Product, ProductLimits
 
 
 class LimitsInline(SuperusersOnly, TabularInline):
@@ -31,5 +31,8 @@ class LimitsInline(SuperusersOnly, TabularInline):
 def limits_context(request: HttpRequest, product: Product) -> dict[str, Any]:
     state = load([product.pk])[product.pk]
     rates = [(LABELS[name], getattr(state.limits, name)) for name in Limits._fields[:2]]
-    is_counted = ProductUsage.objects.filter(product=product).exists()
-    return {"used": list(used_limits(state)), "rates": rates, "is_counted": is_counted}
+    return {
+        "used": list(used_limits(state)),
+        "rates": rates,
+        "is_counted": state.is_counted,
+    }
