@@ -77,7 +77,7 @@ def test_a_workspace_that_is_not_scored_yet_has_no_counts(root: Client, acme: Pr
 def test_default_segments_are_to_look_at(root: Client, acme_rows: Rows) -> None:
     segment = Segment.objects.get(workspace=acme_rows.workspace, scope="user", name="All")
     html = root.get(page(segment)).content.decode()
-    assert "Everybody" in html and "acme-user" in html and "<strong>1 user</strong>" in html
+    assert "All users" in html and "acme-user" in html and "<strong>1 user</strong>" in html
     assert 'name="_save"' not in html and "conditions-TOTAL_FORMS" not in html
     assert root.post(page(segment), filled_in(TRAIT, name="Taken over")).status_code == 403
     delete = reverse("admin:engagement_segment_delete", args=[segment.pk])
