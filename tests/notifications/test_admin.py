@@ -140,7 +140,7 @@ def test_a_subscription_is_added_in_two_steps(member: Client, rows: Rows) -> Non
     elsewhere = {"_changelist_filters": "product__id__exact=0"}
     assert "Acme · Default" not in html(member, url("subscription", "add"), **elsewhere)
     page = html(member, url("subscription", "add"))
-    assert "Tell when" in page and "Enters a segment" in page
+    assert "Notify when" in page and "Enters a segment" in page
     parameters = {"trigger": "segment_left", "workspace": rows.workspace.pk}
     page = html(member, url("subscription", "add"), **parameters)
     assert "acme segment" in page and "Only if in" in page and 'name="threshold"' not in page
