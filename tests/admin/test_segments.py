@@ -86,6 +86,19 @@ def test_default_segments_are_to_look_at(root: Client, acme_rows: Rows) -> None:
     assert (segment.name, segment.conditions) == ("All", [])
 
 
+def test_members_with_the_same_name_are_told_apart(root: Client, acme_rows: Rows) -> None:
+    for name in ("first", "second"):
+        a_user(acme_rows.product, name, acme_rows.workspace, acme_rows.account)
+    User.objects.filter(external_id="second").update(traits={})
+    User.objects.filter(external_id="first").update(
+        traits={"name": "Mei Lind", "email": "mei@example.com"}
+    )
+    segment = Segment.objects.get(workspace=acme_rows.workspace, scope="user", name="All")
+    html = root.get(page(segment)).content.decode()
+    assert '>Mei Lind</a> <span class="quiet">mei@example.com</span>' in html
+    assert html.count(">second<") == 1
+
+
 def test_a_segment_begins_like_another(root: Client, acme_rows: Rows) -> None:
     like = Segment.objects.get(workspace=acme_rows.workspace, scope="user", name="Passive")
     link = f"{reverse(ADD)}?workspace={acme_rows.workspace.pk}&amp;scope=user&amp;like={like.pk}"
