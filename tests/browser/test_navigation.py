@@ -61,3 +61,6 @@ def test_a_long_name_leaves_the_header_on_one_line(as_member: LogIn) -> None:
         heights = {item.text: item.size["height"] for item in items if item.is_displayed()}
         assert "Your account" in heights and max(heights.values()) < 40, heights
         assert not browser.is_too_wide()
+    browser.resize(NARROW)
+    browser.open("/docs/guides/")
+    assert not browser.is_too_wide()
