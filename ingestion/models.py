@@ -49,7 +49,7 @@ class InboxMessage(models.Model):
         ordering = ["id"]
 
     def __str__(self) -> str:
-        return f"message {self.id}"
+        return f"Message {self.id}"
 
 
 class ClaimedBatch(models.Model):
@@ -88,7 +88,7 @@ class QuarantinedMessage(models.Model):
         ordering = ["-quarantined_at", "-id"]
 
     def __str__(self) -> str:
-        return f"message {self.id}"
+        return f"Message {self.id}"
 
 
 class DropReason(models.TextChoices):
@@ -159,7 +159,7 @@ class DroppedMessage(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"message {self.id}: {self.get_reason_display()}"
+        return f"Message {self.id}: {DropReason(self.reason).label.partition(':')[0]}"
 
 
 class DropCount(models.Model):

@@ -80,7 +80,8 @@ class ApiTokenAdmin(CredentialAdmin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         fields = super().get_fields(request, obj)
         if obj is not None:
-            return [*fields, "last_used_from"]
+            place = fields.index("last_used_at") + 1
+            return [*fields[:place], "last_used_from", *fields[place:]]
         left_out = set() if sees_all_products(request.user) else {"may_read_metrics"}
         if self._named_product(request) is None:
             # Each product has its own workspaces.

@@ -8,7 +8,7 @@ from typing import Any
 from celery import current_app
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
@@ -17,6 +17,7 @@ from django_celery_beat.models import PeriodicTask
 from kombu.exceptions import OperationalError
 
 from engagement import telemetry
+from engagement.admin.pages import not_allowed
 from engagement.admin.scoping import sees_all_products
 from engagement.admin.time_format import format_ago, format_until
 from engagement.models import OperationCounter
@@ -93,7 +94,7 @@ def run_view(request: HttpRequest, pk: int) -> HttpResponse:
     """Have a worker run the job soon."""
     _require_superuser(request)
     if request.method != "POST":
-        return HttpResponseNotAllowed(["POST"])
+        return not_allowed(request, ["POST"])
     task = get_object_or_404(_visible_tasks(), pk=pk)
     try:
         current_app.send_task(task.task, queue=task.queue, expires=EXPIRES_AFTER)

@@ -241,11 +241,13 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
     def _confirm_revoking(
         self, request: HttpRequest, rows: QuerySet[Any], back: str
     ) -> HttpResponseBase:
+        live = list(rows.filter(revoked_at=None).select_related("product"))
+        name = self.opts.verbose_name if len(live) == 1 else self.opts.verbose_name_plural
         return self.render_page(
             request,
             "admin/engagement/revoke_confirmation.html",
-            f"Revoke {self.opts.verbose_name_plural}",
-            credentials=rows.filter(revoked_at=None).select_related("product"),
+            f"Revoke {name}",
+            credentials=live,
             selected=request.POST.getlist("_selected_action"),
             select_across=request.POST.get("select_across", "0"),
             back=back,

@@ -31,4 +31,8 @@ class LimitsInline(SuperusersOnly, TabularInline):
 def limits_context(request: HttpRequest, product: Product) -> dict[str, Any]:
     state = load([product.pk])[product.pk]
     rates = [(LABELS[name], getattr(state.limits, name)) for name in Limits._fields[:2]]
-    return {"used": list(used_limits(state)), "rates": rates}
+    return {
+        "used": list(used_limits(state)),
+        "rates": rates,
+        "is_counted": state.is_counted,
+    }

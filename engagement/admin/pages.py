@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.shortcuts import render
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.debug import sensitive_post_parameters
@@ -15,6 +16,13 @@ from engagement.admin.scoping import ProductScopedAdmin, without_editing_scripts
 
 # What a page's own column returns for no value. Django would write None.
 NOTHING = "–"
+
+
+def not_allowed(request: HttpRequest, methods: Sequence[str]) -> HttpResponse:
+    """Return 405 with a page, which people see who logged in again after they pressed a button."""
+    response = render(request, "405.html", status=405)
+    response.headers["Allow"] = ", ".join(methods)
+    return response
 
 
 @dataclass(frozen=True)
@@ -103,7 +111,7 @@ class PageAdmin(ProductScopedAdmin):
         if not getattr(self, f"has_{view.permission}_permission")(*arguments):
             raise PermissionDenied
         if request.method not in view.methods:
-            return HttpResponseNotAllowed(view.methods)
+            return not_allowed(request, view.methods)
         response: HttpResponseBase = getattr(self, f"{view.name}_view")(*arguments)
         return response
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import Count
 
+from engagement.admin.lists.columns import cut
 from engagement.admin.subject_urls import subject_url
 from engagement.database import sql
 from engagement.metric_names import Scope
@@ -19,14 +20,19 @@ from engagement.segments import counts
 from engagement.segments import members as segments
 
 MEMBERS_SHOWN = 10
+# Characters.
+DETAIL_LENGTH = 60
 # The page waits for each query.
 PREVIEW_TIMEOUT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class PreviewMember:
+    """``detail`` tells people with the same name apart: an email address, a domain, or an id."""
+
     name: str
     url: str
+    detail: str
     score: float | None = None
 
 
@@ -101,7 +107,11 @@ def preview_audience(workspace: Workspace, rule: Rule, today: date) -> Preview:
         _in_time(members.count),
         _in_time(
             lambda: [
-                PreviewMember(display_name(user), subject_url(user, "user", workspace.pk))
+                PreviewMember(
+                    display_name(user),
+                    subject_url(user, "user", workspace.pk),
+                    _detail(user, "user"),
+                )
                 for user in newest[:MEMBERS_SHOWN]
             ]
         ),
@@ -131,9 +141,14 @@ def _in_time(query: Callable[[], Any]) -> Any:
 def _member(row: Any, scope: Scope, score_set: ScoreSet) -> PreviewMember:
     subject = getattr(row, scope)
     score = rounded_score(row.raw, getattr(score_set, f"{scope}_benchmark"))
-    return PreviewMember(
-        display_name(subject), subject_url(subject, scope, score_set.workspace_id), score
-    )
+    url = subject_url(subject, scope, score_set.workspace_id)
+    return PreviewMember(display_name(subject), url, _detail(subject, scope), score)
+
+
+def _detail(subject: Any, scope: Scope) -> str:
+    texts = [subject.trait_text("email" if scope == "user" else "domain"), subject.external_id]
+    others = (text for text in texts if text and text != display_name(subject))
+    return cut(next(others, ""), DETAIL_LENGTH)
 
 
 def display_name(subject: Any) -> str:

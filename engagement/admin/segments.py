@@ -146,6 +146,14 @@ class SegmentChangeList(ChangeList):
             return
 
 
+class TypeFilter(admin.ChoicesFieldListFilter):
+    """The filter by scope, with the heading of the column."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.title = "type"
+
+
 @admin.register(Segment)
 class SegmentAdmin(PageAdmin):
     empty_text = (
@@ -154,7 +162,7 @@ class SegmentAdmin(PageAdmin):
     form = SegmentForm
     product_path = "workspace__product"
     list_display = ["name", "scope_label", "members", "rule", "kind", "workspace"]
-    list_filter = [("workspace", SegmentWorkspaceFilter), "scope"]
+    list_filter = [("workspace", SegmentWorkspaceFilter), ("scope", TypeFilter)]
     list_select_related = ["workspace__product", "workspace__scores__cached_counts"]
     list_per_page = 50
     search_fields = ["name"]

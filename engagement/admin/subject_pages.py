@@ -222,7 +222,11 @@ def metric_texts(score_set: ScoreSet, subject_metrics: Metrics) -> dict[MetricNa
     texts: dict[MetricName, str] = {
         "score_yesterday": f"{scores.yesterday:.1f}",
         "score_last_period": f"{scores.last_period:.1f}",
-        "percentile": f"Higher than {percentile:.1f}% of active {scope}s",
+        "percentile": (
+            f"Higher than {percentile:.1f}% of active {scope}s"
+            if subject_metrics.raw_score
+            else "No points in the window"
+        ),
         "raw_score": f"{subject_metrics.raw_score:,} points",
         "frequency": f"{subject_metrics.frequency:,}",
         "recently_scored_events": f"{subject_metrics.recently_scored_events:,}",

@@ -44,8 +44,11 @@ class Usage(NamedTuple):
 
 
 class ProductState(NamedTuple):
+    """``is_counted`` is whether the usage was ever counted. Before, it is zero."""
+
     limits: Limits
     usage: Usage
+    is_counted: bool
 
     @property
     def is_full(self) -> bool:
@@ -79,7 +82,7 @@ _LOAD: LiteralString = """
     SELECT p.id, l.messages_per_second, l.messages_per_day,
            l.event_names, l.trait_names, l.subjects, l.segments,
            COALESCE(u.event_names, 0), COALESCE(u.trait_names, 0),
-           COALESCE(u.subjects, 0), COALESCE(u.segments, 0)
+           COALESCE(u.subjects, 0), COALESCE(u.segments, 0), u.product_id IS NOT NULL
     FROM unnest(%(products)b::bigint[]) AS p(id)
     LEFT JOIN engagement_productlimits l ON l.product_id = p.id
     LEFT JOIN engagement_productusage u ON u.product_id = p.id
@@ -103,10 +106,10 @@ def load(product_ids: Collection[int]) -> dict[int, ProductState]:
         return {}
     defaults, size = default_limits(), len(Limits._fields)
     states = {}
-    for product_id, *columns in sql.fetch(_LOAD, {"products": list(product_ids)}):
+    for product_id, *columns, is_counted in sql.fetch(_LOAD, {"products": list(product_ids)}):
         own = zip(columns[:size], defaults, strict=True)
         limits = Limits(*(default if limit is None else limit for limit, default in own))
-        states[product_id] = ProductState(limits, Usage(*columns[size:]))
+        states[product_id] = ProductState(limits, Usage(*columns[size:]), is_counted)
     return states
 
 

@@ -45,7 +45,7 @@ TREND_LABELS = {"rising": "is rising", "falling": "is falling", "steady": "is st
 def describe_rule(rule: Rule) -> str:
     """The rule as one sentence, without a full stop."""
     if not rule.conditions:
-        return "Everybody"
+        return "All users" if rule.scope == "user" else "All accounts"
     conjunction = " and " if rule.match == "all" else " or "
     first, *others = [describe_condition(condition) for condition in rule.conditions]
     return conjunction.join([first, *(other[0].lower() + other[1:] for other in others)])

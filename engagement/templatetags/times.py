@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString
 
-from engagement.admin.time_format import format_ago, format_exact
+from engagement.admin.time_format import format_ago, format_exact, format_until
 
 register = template.Library()
 
@@ -31,7 +31,8 @@ def exact(at: datetime | None) -> SafeString | str:
     """The time and its zone, with the distance from now in the tooltip. A dash without a time."""
     if not at:
         return "–"
-    title = strip_tags(format_ago(at, timezone.now()))
+    now = timezone.now()
+    title = strip_tags(format_until(at, now) if at > now else format_ago(at, now))
     return format_html(
         '<time datetime="{}" title="{}">{}</time>', at.isoformat(), title, format_exact(at)
     )

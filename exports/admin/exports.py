@@ -96,6 +96,8 @@ class ScheduledExportAdmin(OutboundFormAdmin):
         kind = obj.store_kind if obj else _chosen_kind(request)
         names = ["name", "tables", "extent", "format", "schedule", "weekday", "hour", "is_enabled"]
         if obj and not self.has_change_permission(request, obj):
+            # Django shows the stored names of the tables.
+            names[names.index("tables")] = "tables_label"
             return [*names, *(name for name in STORE_FIELDS[Kind(kind)] if name not in SECRETS)]
         store_fields = STORE_FIELDS[Kind(kind)] if kind else ()
         return [*names, *store_fields, *(() if obj else ("workspace", "store_kind"))]

@@ -18,13 +18,17 @@ LISTED_FILES = 500
 @admin.register(ExportRun)
 class ExportRunAdmin(LargeTableAdmin, RowPageAdmin):
     empty_text = "There are no runs yet. Each run of a scheduled export is listed here."
-    list_display = ["export", "requested_at", "state", "rows", "error"]
+    list_display = ["export", "requested_at", "state", "row_count", "error"]
     list_filter = [("product", ProductFilter), "state"]
     list_select_related = ["export"]
     ordering = ["-id"]
 
     class Media:
         css: ClassVar[dict[str, list[str]]] = {"all": ["exports/exports.css"]}
+
+    @admin.display(description="rows")
+    def row_count(self, run: ExportRun) -> str:
+        return f"{run.rows:,}"
 
     def row_page(self, request: HttpRequest, obj: ExportRun) -> HttpResponse:
         end = obj.finished_at or timezone.now()

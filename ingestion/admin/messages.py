@@ -170,8 +170,7 @@ class DroppedMessageAdmin(ReadOnly, PageAdmin):
     """Messages that were not recorded, with the reason. Retention bounds the table."""
 
     empty_text = "No dropped messages. Each one is listed here with the reason."
-    SUMMARY: ClassVar[list[str]] = ["kind", "user_external_id", "account_external_id", "event"]
-    SUMMARY += ["message_id"]
+    SUMMARY: ClassVar[list[str]] = ["kind", "user", "account", "event", "message_id"]
     list_display = ["arrival", "dropped_at", "short_reason", "about", "product", "key_hint"]
     list_filter = ["reason", ("product", ProductFilter)]
     list_select_related = ["product"]
@@ -214,6 +213,14 @@ class DroppedMessageAdmin(ReadOnly, PageAdmin):
                 message.event,
             )
         )
+
+    @admin.display(description="user id")
+    def user(self, message: DroppedMessage) -> str:
+        return message.user_external_id or NOTHING
+
+    @admin.display(description="account id")
+    def account(self, message: DroppedMessage) -> str:
+        return message.account_external_id or NOTHING
 
     @admin.display(description="what to do")
     def remedy(self, message: DroppedMessage) -> str:

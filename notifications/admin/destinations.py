@@ -37,6 +37,13 @@ LISTED_MESSAGES = 10
 STATE_LEVELS = {State.UNVERIFIED: "warning", State.ACTIVE: "good", State.PAUSED: "bad"}
 
 
+def _level(destination: Destination) -> str:
+    """An active destination whose last attempts failed is not well."""
+    if destination.state == State.ACTIVE and destination.failures:
+        return "warning"
+    return STATE_LEVELS[State(destination.state)]
+
+
 def _has_two_secrets(destination: Destination) -> bool:
     try:
         return len(destination.secret_list()) > 1
@@ -203,7 +210,7 @@ class DestinationAdmin(OutboundFormAdmin):
         log = OutboxMessage.objects.filter(destination=obj)
         return {
             "destination": obj,
-            "level": STATE_LEVELS[State(obj.state)],
+            "level": _level(obj),
             "subscriptions": [(each, describe_subscription(each)) for each in subscriptions],
             "log": log.order_by("-id")[:LISTED_MESSAGES],
             "waiting": log.filter(state=OutboxMessage.State.WAITING).count(),

@@ -56,7 +56,7 @@ class SubscriptionAdmin(PageAdmin):
 
     # --- The list -----------------------------------------------------------------------------
 
-    @admin.display(description="tells when")
+    @admin.display(description="notifies when")
     def text(self, subscription: Subscription) -> str:
         return describe_subscription(subscription)
 

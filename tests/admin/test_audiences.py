@@ -119,7 +119,7 @@ def test_users_are_shown_while_one_writes(
 
 
 def test_a_viewer_reads_the_audience_in_words(reader: Client, acme_rows: Rows) -> None:
-    assert "Everybody" in reader.get(page(acme_rows)).content.decode()
+    assert "All users" in reader.get(page(acme_rows)).content.decode()
     Workspace.objects.update(audience={"match": "all", "conditions": [STORED]})
     html = reader.get(page(acme_rows)).content.decode()
     assert "Trait “seats” is at least 3" in html and "conditions-TOTAL_FORMS" not in html

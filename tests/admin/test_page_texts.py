@@ -6,8 +6,10 @@ from typing import Any
 from django.contrib.auth.models import User as AdminUser
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import strip_tags
 
+from engagement.limits.limits import count_usage
 from engagement.models import Product, TrailEntry
 from engagement.trail import entries
 from tests.admin.rows import Rows
@@ -132,3 +134,35 @@ def test_a_limit_that_is_not_set_shows_the_services(root: Client, acme: Product)
     html = page(root, reverse("admin:engagement_product_change", args=[acme.pk]))
     (field,) = re.findall(r'<input[^>]*name="limits-0-event_names"[^>]*>', html)
     assert 'placeholder="100,000"' in field and "Own limits" in html
+
+
+def test_what_is_not_counted_yet_is_not_shown_as_nothing(root: Client, acme: Product) -> None:
+    url = reverse("admin:engagement_product_change", args=[acme.pk])
+    (section,) = re.findall(r'id="usage-heading".*?</fieldset>', page(root, url), re.DOTALL)
+    assert "Not counted yet" in section and ">0<" not in section
+    count_usage(timezone.now())
+    (section,) = re.findall(r'id="usage-heading".*?</fieldset>', page(root, url), re.DOTALL)
+    assert "Not counted yet" not in section and ">0<" in section
+
+
+def test_one_key_is_revoked_in_the_singular(member: Client, acme_rows: Rows) -> None:
+    url = reverse("admin:ingestion_ingestionkey_revoke", args=[acme_rows.key.pk])
+    assert heading(page(member, url)) == "Revoke ingestion key"
+
+
+def test_the_url_of_a_button_says_that_nothing_happened(root: Client, acme_rows: Rows) -> None:
+    """Somebody comes there by the login, whose session had ended before the button was pressed."""
+    response = root.get(reverse("admin:ingestion_ingestionkey_rotate", args=[acme_rows.key.pk]))
+    assert (response.status_code, response.headers["Allow"]) == (405, "POST")
+    assert "Nothing happened" in response.content.decode()
+
+
+def test_filters_and_fields_have_the_names_of_columns(root: Client, acme_rows: Rows) -> None:
+    segments = page(root, reverse("admin:engagement_segment_changelist"))
+    assert ">Type" in segments and ">Scope" not in segments
+    url = reverse("admin:ingestion_droppedmessage_change", args=[acme_rows.dropped.pk])
+    dropped = page(root, url)
+    assert heading(dropped) == f"Message {acme_rows.dropped.pk}: Duplicate"
+    assert "User id:" in dropped and "external" not in dropped
+    token = page(root, reverse("admin:readapi_apitoken_change", args=[acme_rows.token.pk]))
+    assert token.index("Last used at:") < token.index("Last used from:") < token.index("State:")

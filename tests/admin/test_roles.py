@@ -86,6 +86,13 @@ def test_a_viewer_sees_a_workspaces_weights(reader: Client, acme_rows: Rows) -> 
     assert 'name="weights-0-weight"' not in page
 
 
+def test_a_member_is_shown_once_in_a_row(root: Client, reader: Client, acme_rows: Rows) -> None:
+    for who in (root, reader):
+        page = page_text(who, "engagement_product", acme_rows.product.pk)
+        assert '<p class="visually-hidden">' in page
+        assert not re.search(r'<td class="original">\s*<p>', page)
+
+
 def test_members_see_each_other_and_only_superusers_name_them(
     root: Client, member: Client, reader: Client, acme_rows: Rows
 ) -> None:

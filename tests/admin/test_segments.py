@@ -77,13 +77,26 @@ def test_a_workspace_that_is_not_scored_yet_has_no_counts(root: Client, acme: Pr
 def test_default_segments_are_to_look_at(root: Client, acme_rows: Rows) -> None:
     segment = Segment.objects.get(workspace=acme_rows.workspace, scope="user", name="All")
     html = root.get(page(segment)).content.decode()
-    assert "Everybody" in html and "acme-user" in html and "<strong>1 user</strong>" in html
+    assert "All users" in html and "acme-user" in html and "<strong>1 user</strong>" in html
     assert 'name="_save"' not in html and "conditions-TOTAL_FORMS" not in html
     assert root.post(page(segment), filled_in(TRAIT, name="Taken over")).status_code == 403
     delete = reverse("admin:engagement_segment_delete", args=[segment.pk])
     assert root.post(delete, {"post": "yes"}).status_code == 403
     segment.refresh_from_db()
     assert (segment.name, segment.conditions) == ("All", [])
+
+
+def test_members_with_the_same_name_are_told_apart(root: Client, acme_rows: Rows) -> None:
+    for name in ("first", "second"):
+        a_user(acme_rows.product, name, acme_rows.workspace, acme_rows.account)
+    User.objects.filter(external_id="second").update(traits={})
+    User.objects.filter(external_id="first").update(
+        traits={"name": "Mei Lind", "email": "mei@example.com"}
+    )
+    segment = Segment.objects.get(workspace=acme_rows.workspace, scope="user", name="All")
+    html = root.get(page(segment)).content.decode()
+    assert '>Mei Lind</a> <span class="quiet">mei@example.com</span>' in html
+    assert html.count(">second<") == 1
 
 
 def test_a_segment_begins_like_another(root: Client, acme_rows: Rows) -> None:

@@ -322,6 +322,8 @@ def test_a_row_says_what_matters(root: Client, customers: Rows) -> None:
     assert "3 <small>of 9</small>" in acme
     assert "<time datetime=" in acme
     assert "Commercial · 500 Users · active · ended 26 Mar 2026" in globex
+    # No line begins with a separator.
+    assert "Commercial\xa0· 500 Users\xa0· active" in opened_at.content.decode()
 
 
 def test_a_row_has_the_scores_of_the_last_30_days(root: Client, customers: Rows) -> None:

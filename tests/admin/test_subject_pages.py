@@ -113,6 +113,12 @@ def test_metrics_have_labels_that_people_read(root: Client, acme_rows: Rows) -> 
     assert of_account["Seat utilization"] == "–"
 
 
+def test_who_has_no_points_is_compared_with_nobody(root: Client, acme_rows: Rows) -> None:
+    UserEngagement.objects.update(raw=0)
+    of_user = dict(root.get(user_page(acme_rows)).context["summary"].metrics)
+    assert of_user["Percentile"] == "No points in the window"
+
+
 def test_a_page_names_the_segments(root: Client, acme_rows: Rows) -> None:
     response = root.get(user_page(acme_rows))
     # Its conditions: the event was not done, and the trait "plan" is set.
@@ -288,7 +294,10 @@ def test_what_strangers_did_is_no_accounts_event_yet(root: Client, acme_rows: Ro
 
 
 def test_an_account_without_events_says_so(root: Client, acme_rows: Rows) -> None:
-    assert b"No events are stored for this account." in root.get(account_page(acme_rows)).content
+    assert (
+        b"No single events are stored for this account."
+        in root.get(account_page(acme_rows)).content
+    )
 
 
 def test_a_user_page_shows_every_account_that_the_user_was_in(

@@ -7,6 +7,7 @@ from selenium.webdriver.common.keys import Keys
 from engagement.models import Product
 from tests.admin.rows import fill
 from tests.browser.browsing import NARROW, WIDE, Browser
+from tests.browser.conftest import LogIn
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -49,3 +50,17 @@ def test_the_side_bar_leads_everywhere_and_is_a_drawer_on_a_phone(
     as_root.follow("Segments")
     assert as_root.find("h1").text == "Segments"
     assert as_root.complaints() == []
+
+
+def test_a_long_name_leaves_the_header_on_one_line(as_member: LogIn) -> None:
+    browser = as_member("viewer", "victor.the.viewer@globex-international.example")
+    for width in (WIDE, 1024):
+        browser.resize(width)
+        browser.open("/admin/")
+        items = browser.all("#site-name, #user-tools > a, #logout-form")
+        heights = {item.text: item.size["height"] for item in items if item.is_displayed()}
+        assert "Your account" in heights and max(heights.values()) < 40, heights
+        assert not browser.is_too_wide()
+    browser.resize(NARROW)
+    browser.open("/docs/guides/")
+    assert not browser.is_too_wide()

@@ -14,6 +14,7 @@ from exports.models import ExportRun, ScheduledExport
 from exports.stores.s3 import S3Store
 from exports.writing import write_due
 from tests.admin.conftest import logged_in
+from tests.admin.rows import an_export_run
 from tests.exports.rows import MemoryStore, an_export, run_now
 from tests.exports.test_runs import some_history
 from tests.notifications.rows import Clock
@@ -158,3 +159,19 @@ def test_a_failed_run_is_on_the_home_page_until_another_one_succeeds(
     assert failed in manager.get(home).content.decode()
     run_now(export, clock)
     assert failed not in manager.get(home).content.decode()
+
+
+def test_pages_separate_thousands_and_name_tables(acme: Product, manager: Client) -> None:
+    run = an_export_run(acme.workspaces.get())
+    ExportRun.objects.filter(pk=run.pk).update(rows=181203)
+    run.files.update(rows=60002)
+    ScheduledExport.objects.filter(pk=run.export_id).update(tables=["account_scores"])
+    change = reverse("admin:exports_exportrun_change", args=[run.pk])
+    runs_list = reverse("admin:exports_exportrun_changelist")
+    for url in (page_of(run.export), change, runs_list):
+        html = manager.get(url).content.decode()
+        assert "181,203" in html and "181203" not in html, url
+    assert "60,002" in manager.get(change).content.decode()
+    ProductMember.objects.update(role=ProductMember.Role.VIEWER)
+    html = manager.get(page_of(run.export)).content.decode()
+    assert "Scores of accounts per day" in html and "account_scores" not in html

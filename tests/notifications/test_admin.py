@@ -1,12 +1,14 @@
 """The pages of subscriptions, destinations, and the delivery log."""
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core import mail
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from pytest_django import Settings
 
 from engagement.models import Product
@@ -138,7 +140,7 @@ def test_a_subscription_is_added_in_two_steps(member: Client, rows: Rows) -> Non
     elsewhere = {"_changelist_filters": "product__id__exact=0"}
     assert "Acme · Default" not in html(member, url("subscription", "add"), **elsewhere)
     page = html(member, url("subscription", "add"))
-    assert "Tell when" in page and "Enters a segment" in page
+    assert "Notify when" in page and "Enters a segment" in page
     parameters = {"trigger": "segment_left", "workspace": rows.workspace.pk}
     page = html(member, url("subscription", "add"), **parameters)
     assert "acme segment" in page and "Only if in" in page and 'name="threshold"' not in page
@@ -288,3 +290,18 @@ def test_deleting_a_destination_deletes_its_subscriptions(member: Client, rows: 
     member.post(address, {"post": "yes"})
     assert not Destination.objects.exists() and not Subscription.objects.exists()
     assert html(member, url("outboxmessage", "changelist"))
+
+
+def test_an_active_destination_whose_attempts_fail_does_not_look_well(
+    member: Client, rows: Rows
+) -> None:
+    address = url("destination", "change", rows.subscription.destination_id)
+    assert 'class="eds-status eds-good"' in html(member, address)
+    now = timezone.now()
+    retry_at = now + timedelta(minutes=5, seconds=30)
+    Destination.objects.update(failures=3, failing_since=now, retry_at=retry_at)
+    page = html(member, address)
+    assert 'class="eds-status eds-warning"' in page and "The last 3 attempts failed" in page
+    # Each time says how far it is.
+    (status,) = re.findall(r'<div class="eds-status.*?</div>', page, re.DOTALL)
+    assert 'title="just now"' in status and 'title="in 5 minutes"' in status

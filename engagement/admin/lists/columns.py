@@ -210,6 +210,10 @@ def _first_seen(row: Any, context: RowContext) -> SafeString:
     return format_ago(context.subject(row).first_seen_at, context.now)
 
 
+# A line does not begin with it.
+_SEPARATOR = "\N{NO-BREAK SPACE}· "
+
+
 def _license(row: Any, context: RowContext) -> str | SafeString:
     """The license in a line: type, tier, status, and renewal."""
     traits = context.subject(row)
@@ -224,7 +228,7 @@ def _license(row: Any, context: RowContext) -> str | SafeString:
         status,
         _describe_end(traits.trait_text(MAINTENANCE_END_TRAIT), context, renews=renews),
     ]
-    return context.cut(" · ".join(part for part in parts if part)) or "–"
+    return context.cut(_SEPARATOR.join(part for part in parts if part)) or "–"
 
 
 def _license_values(row: Any, context: RowContext) -> list[Any]:
