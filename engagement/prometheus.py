@@ -49,7 +49,7 @@ def collect_metrics(now: datetime) -> Iterator[Metric]:
 def _expiries() -> Metric:
     metric = GaugeMetricFamily(
         "eds_credential_expires_timestamp_seconds",
-        "When an ingestion key or an API token expires, unless it is revoked",
+        "When an ingestion key or a read token expires, unless it is revoked",
         labels=["kind", "credential", "product"],
     )
     for model in Credential.__subclasses__():

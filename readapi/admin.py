@@ -68,7 +68,7 @@ class ApiTokenForm(CredentialForm):
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(CredentialAdmin):
-    empty_text = "There are no API tokens yet. Programs read scores with one."
+    empty_text = "There are no read tokens yet. Programs read scores with one."
     usage = "Use it in the tools that read this product's scores."
     form = ApiTokenForm
     EDITED: ClassVar[list[str]] = [

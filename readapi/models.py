@@ -74,7 +74,7 @@ class ApiToken(Credential):
     last_used_from = models.GenericIPAddressField(null=True, editable=False)
 
     class Meta(Credential.Meta):
-        verbose_name = "API token"
+        verbose_name = "read token"
         constraints = [
             models.CheckConstraint(
                 condition=Q(reads__in=["all", "accounts", "users", "nothing"]),

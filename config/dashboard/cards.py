@@ -294,11 +294,9 @@ def _dropped_text(messages: Last24Hours) -> str:
     others = sum(map(sum, messages.dropped.values())) - intended
     if not intended:
         return f"{others:,} dropped" if others else ""
-    return (
-        f"{others:,} dropped, {intended:,} more as intended"
-        if others
-        else (f"{intended:,} dropped as intended")
-    )
+    if not others:
+        return f"{intended:,} dropped on purpose"
+    return f"{others:,} dropped, {intended:,} more on purpose"
 
 
 def _inbox(messages: Last24Hours, now: datetime) -> Statistic:

@@ -155,7 +155,7 @@ class _Builder:
     def _settings_items(self, product: Product, url: str) -> Iterator[Item]:
         for label, anchor, model in (
             ("Ingestion keys", "ingestion_keys-group", "ingestion_ingestionkey"),
-            ("API tokens", "read_tokens-group", "readapi_apitoken"),
+            ("Read tokens", "read_tokens-group", "readapi_apitoken"),
             ("Members", "productmember_set-group", ""),
         ):
             yield Item(label, f"{url}#{anchor}", _mark(self.model == model, "true"))

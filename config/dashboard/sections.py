@@ -84,7 +84,7 @@ LIST_LABELS = {
     "ingestion_inboxmessage": "Inbox",
     "ingestion_dropcount": "Drop counts",
     "ingestion_ingestionkey": "Ingestion keys",
-    "readapi_apitoken": "API tokens",
+    "readapi_apitoken": "Read tokens",
     "engagement_trailentry": "Trail",
     "marketplace_connection": "Marketplace",
     "notifications_subscription": "Subscriptions",

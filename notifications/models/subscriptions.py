@@ -110,8 +110,8 @@ class Subscription(models.Model):
     tells_changed_rules = models.BooleanField(
         "also after a changed rule",
         default=False,
-        help_text="Also tell who enters or leaves because somebody changed the segment or the "
-        "weights. This can be many at once.",
+        help_text="Also notify of everybody who enters or leaves because somebody changed the "
+        "segment or the weights. These can be many at once.",
     )
     is_enabled = models.BooleanField("enabled", default=True)
     watch = models.ForeignKey(Watch, null=True, editable=False, on_delete=models.SET_NULL)

@@ -109,7 +109,7 @@ def test_people_and_monitors_learn_what_expires(
     ApiToken.create(acme, "later", expires_at=now + timedelta(days=60))
     home = member.get(reverse("admin:index")).content.decode()
     assert "Ingestion key soon" in home and "expires in 5 days" in home
-    assert "API token over" in home and "later (" not in home
+    assert "Read token over" in home and "later (" not in home
     page = member.get(reverse("admin:engagement_product_change", args=[acme.pk])).content.decode()
     assert "Expires in 5 days" in page and "Expired on" in page and "Live until" in page
     tokens = reverse("admin:readapi_apitoken_changelist")

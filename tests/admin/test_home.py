@@ -395,14 +395,14 @@ def test_the_numbers_of_a_product(acme: Product) -> None:
     ] == [
         ("Scored accounts", "4", "3 active in the last 7 days"),
         ("Scored users", "40", "30 active in the last 7 days"),
-        ("Accepted (24 h)", "110", "7 dropped as intended"),
+        ("Accepted (24 h)", "110", "7 dropped on purpose"),
         ("In the inbox", "3", "up to 4 s"),
     ]
 
 
 def test_a_card_says_the_same_of_drops_in_its_numbers_and_its_note(acme: Product) -> None:
     card = card_of(acme, CASES["dropped for several reasons"])
-    assert card.statistics[2].detail == "99 dropped, 98 more as intended"
+    assert card.statistics[2].detail == "99 dropped, 98 more on purpose"
     assert card.notices[0].text.startswith("99 of 297 messages")
 
 
