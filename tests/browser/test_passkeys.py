@@ -14,6 +14,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def log_out(browser: Browser) -> None:
     browser.press("#logout-form button")
+    assert "You are logged out" in browser.text and not browser.is_too_wide()
 
 
 def test_a_passkey_an_app_and_a_recovery_code(as_member: LogIn, acme: Product) -> None:

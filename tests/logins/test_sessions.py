@@ -89,6 +89,8 @@ def test_signing_in_again_or_out_leaves_no_row_behind(maya: AdminUser) -> None:
     assert not LoginSession.objects.exists()
     # Nor a page behind the back button.
     assert answer.headers["Clear-Site-Data"] == '"cache"'
+    page = answer.content.decode()
+    assert "You are logged out" in page and "Search accounts" not in page
 
 
 def test_a_session_lasts_twelve_hours_whatever_is_stored_in_it(maya: AdminUser) -> None:
