@@ -124,9 +124,11 @@ def _stamp_some(model: type[Pending], pk: int) -> bool:
         pending = model.objects.filter(pk=pk).select_related("score_set").first()
         if pending is None or not locks.try_lock_scoring(pending.score_set.product_id):
             return False
-        if isinstance(pending, EditedRule) and _of_same_subjects(TurnedDay, pending).exists():
-            # It compares rules on one day, so the days come first.
-            return False
+        if isinstance(pending, EditedRule):
+            days = TurnedDay.objects.filter(score_set=pending.score_set_id, kind=pending.kind)
+            if days.exists():
+                # It compares rules on one day, so the days come first.
+                return False
         is_current = pending.score_set.state == ScoreSet.State.CURRENT
         moves = _moves(pending) if is_current else Q()
         last = _stamp_step(pending, moves) if moves else None
@@ -135,10 +137,6 @@ def _stamp_some(model: type[Pending], pk: int) -> bool:
             return False
         model.objects.filter(pk=pk).update(stamped_until=last)
         return True
-
-
-def _of_same_subjects(model: Any, pending: Pending) -> Any:
-    return model.objects.filter(score_set=pending.score_set_id, kind=pending.kind)
 
 
 def _stamp_step(pending: Pending, moves: Q) -> int | None:
