@@ -80,9 +80,12 @@ _TIMES = (
     Column("traits", "json", "all traits"),
     Column("deleted", "boolean", "true in a run of changes for what is gone: delete the id"),
 )
+# For readers of the last release.
+_OLD_NAME = Column("external_id", "text", "tracking_id, until the next release")
 ACCOUNT_COLUMNS = (
     Column("id", "integer", "the service's id"),
-    Column("external_id", "text", "the groupId of senders"),
+    Column("tracking_id", "text", "the groupId of senders"),
+    _OLD_NAME,
     Column("name", "text", "the trait name"),
     Column("domain", "text", "the trait domain"),
     *_SCORES,
@@ -92,7 +95,8 @@ ACCOUNT_COLUMNS = (
 )
 USER_COLUMNS = (
     Column("id", "integer", "the service's id"),
-    Column("external_id", "text", "the userId of senders"),
+    Column("tracking_id", "text", "the userId of senders"),
+    _OLD_NAME,
     Column("email", "text", "the trait email"),
     Column("name", "text", "the trait name"),
     Column("account_id", "integer", "the id of the current account"),
@@ -143,6 +147,7 @@ def _account_row(row: Any, score_set: ScoreSet) -> Row:
     return (
         row.account_id,
         account.external_id,
+        account.external_id,
         account.name,
         account.domain,
         *_scores(row, score_set),
@@ -156,6 +161,7 @@ def _user_row(row: Any, score_set: ScoreSet) -> Row:
     user = row.user
     return (
         row.user_id,
+        user.external_id,
         user.external_id,
         user.email,
         user.name,
@@ -189,7 +195,8 @@ def _times(subject: Any) -> Row:
 SCORE_COLUMNS = (
     Column("day", "day", "a UTC day that is over"),
     Column("id", "integer", "the service's id"),
-    Column("external_id", "text", "the userId or groupId of senders"),
+    Column("tracking_id", "text", "the userId or groupId of senders"),
+    _OLD_NAME,
     Column("score", "number", "the score at the end of the day, above 0"),
 )
 
@@ -204,8 +211,9 @@ def _day_scores(scope: Scope) -> "Callable[[Span, int], Chunk]":
         page = list(rows[:SCORED_PER_FETCH])
         scores = recent_scores(span.score_set, kind, page)
         chunk = [
-            (day, kind.subject_id(row), getattr(row, scope).external_id, score)
+            (day, kind.subject_id(row), tracking_id, tracking_id, score)
             for row in page
+            for tracking_id in [getattr(row, scope).external_id]
             for day, score in _days(span, scores[kind.subject_id(row)])
         ]
         more = len(page) == SCORED_PER_FETCH

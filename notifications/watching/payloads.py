@@ -131,6 +131,8 @@ class Facts:
     def _subject(self, subject: Subject) -> dict[str, Any]:
         return {
             "id": subject.row.pk,
+            "tracking_id": subject.row.external_id,
+            # The old name, for receivers of the last release.
             "external_id": subject.row.external_id,
             "name": subject.name,
             "link": self._link(subject),

@@ -31,7 +31,10 @@ def test_a_list_is_exported_with_its_columns(root: Client, acme_rows: Rows) -> N
     UserEngagement.objects.update(last_active_at=NOON - timedelta(days=1), raw_last_period=500)
     ScoreSet.objects.update(user_benchmark_last_period=100)
     assert exported(root) == [
-        ["id", "name", "email", "score", "change", "account id", "account name", "last active"],
+        [
+            *("tracking_id", "name", "email", "score", "change"),
+            *("account tracking_id", "account name", "last active"),
+        ],
         [
             *("acme-user", "", "acme-user@Example.com", "90.0", "-10.0"),
             *("acme-account", "acme-account name", "2026-03-01T12:00:00+00:00"),
@@ -41,7 +44,8 @@ def test_a_list_is_exported_with_its_columns(root: Client, acme_rows: Rows) -> N
     parameters = {"column": ["license", "active_users", "first_seen", "trait:am.status"]}
     assert exported(root, "account", parameters) == [
         [
-            *("id", "name", "domain", "license type", "license tier", "license status", "renewal"),
+            *("tracking_id", "name", "domain"),
+            *("license type", "license tier", "license status", "renewal"),
             *("active users", "total users", "first seen", "am.status"),
         ],
         [

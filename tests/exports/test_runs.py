@@ -54,18 +54,19 @@ def test_a_complete_run_has_every_row_and_a_manifest_that_is_written_last(
     )
     assert content["workspace"] == {"id": workspace.pk, "name": workspace.name}
     accounts = read_csv(memory.files[f"{run.folder}/accounts-00001.csv.gz"])
-    assert [row["external_id"] for row in accounts] == list(
+    assert [row["tracking_id"] for row in accounts] == list(
         workspace.scores.accountengagement_set.order_by("account_id").values_list(  # type: ignore[union-attr]
             "account__external_id", flat=True
         )
     )
-    quoted = next(row for row in accounts if row["external_id"] == "comma")
+    quoted = next(row for row in accounts if row["tracking_id"] == "comma")
     assert quoted["name"] == 'A "quoted", name\nof two lines'
     assert json.loads(quoted["traits"])["seats"] == 3 and quoted["deleted"] == "false"
+    assert quoted["external_id"] == "comma"
     columns = [column["name"] for column in content["tables"]["accounts"]["columns"]]
     assert columns == list(quoted)
     users = read_csv(memory.files[f"{run.folder}/users-00001.csv.gz"])
-    zoe = next(row for row in users if row["external_id"] == "zoë")
+    zoe = next(row for row in users if row["tracking_id"] == "zoë")
     assert (zoe["email"], zoe["account_id"]) == ("zoë@example.com", quoted["id"])
     assert float(zoe["score"]) > 0 and zoe["last_active_at"].endswith("Z")
     assert (run.rows, run.bytes) == (len(accounts) + len(users), content["bytes"])
@@ -82,7 +83,7 @@ def test_scores_per_day_are_those_of_the_page_and_each_day_comes_once(
 
     def scores(run: ExportRun) -> dict[tuple[str, str], float]:
         rows = read_csv(memory.files[f"{run.folder}/user_scores-00001.csv.gz"])
-        return {(row["external_id"], row["day"]): float(row["score"]) for row in rows}
+        return {(row["tracking_id"], row["day"]): float(row["score"]) for row in rows}
 
     first = scores(run_now(export, clock))
     expected = {}

@@ -28,7 +28,7 @@ HOSTILE = "<!channel> [Eve](https://evil.example) | & *bold*"
 def about(destination: Destination, clock: Clock, name: str, number: int = 1) -> OutboxMessage:
     """A message that an account entered a segment."""
     link = f"https://eds.example.com/accounts/{number}"
-    account = {"id": number, "external_id": name, "name": name, "link": link}
+    account = {"id": number, "tracking_id": name, "name": name, "link": link}
     message: OutboxMessage = a_message(
         destination,
         clock,

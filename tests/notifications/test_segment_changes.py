@@ -49,7 +49,8 @@ def test_entering_and_leaving_are_told_and_delivered_signed(
         received.headers["webhook-timestamp"]
     entered = next(each for each in receiver.received if each.content["type"].endswith("entered"))
     account = entered.data["account"]
-    assert (account["external_id"], account["name"]) == ("hooli", "Hooli")
+    assert (account["tracking_id"], account["name"]) == ("hooli", "Hooli")
+    assert account["external_id"] == account["tracking_id"]
     assert account["link"].startswith("https://eds.example.com/admin/engagement/account/")
     assert entered.data["before"]["in_segment"] is False
     assert entered.data["after"]["in_segment"] is True
