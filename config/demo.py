@@ -25,6 +25,7 @@ from engagement.demo import loading, vocabulary
 from engagement.demo.population import Size
 from engagement.demo.vocabulary import Company
 from engagement.models import Account, Product, SavedView, Segment
+from engagement.rescoring import rescore
 from ingestion.demo import fill_last_24h
 from ingestion.models import IngestionKey
 from marketplace import connecting
@@ -34,6 +35,7 @@ from marketplace.models import Connection
 from marketplace.simulator.records import create_site
 from marketplace.simulator.server import LOOPBACK
 from marketplace.simulator.vendor import create_vendor
+from marketplace.sync import SyncEnvironment, run_sync
 from marketplace.user_names import mask
 
 PRODUCT_NAME = "Board Lens (demo)"
@@ -163,6 +165,18 @@ def generate_demo_data(
         loading.score_products(products, clock, scoring)
     finally:
         progress.finish()
+
+
+def import_licenses(
+    connected: Product,
+    marketplace_url: str,
+    clock: Callable[[], datetime],
+    stopping: Callable[[], bool] = lambda: False,
+) -> None:
+    """Work on the sync that *connected* waits for, if any, and score the accounts again."""
+    environment = SyncEnvironment(partial(_client, marketplace_url), clock, stopping)
+    run_sync(Connection.objects.get(product=connected).pk, environment)
+    rescore.rescore(clock(), out_of_time=stopping)
 
 
 def _create_others() -> list[Product]:

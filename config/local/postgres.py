@@ -126,6 +126,15 @@ class EmbeddedPostgres:
             return None
         return pid
 
+    def _says_ready(self, pid: int) -> bool:
+        """Return whether the server with this process id has written that it is ready."""
+        try:
+            lines = (self.folder / "postmaster.pid").read_text().splitlines()
+        except OSError:
+            return False
+        # The eighth line is padded: "starting", "ready   ".
+        return lines[:1] == [str(pid)] and [line.strip() for line in lines[7:8]] == ["ready"]
+
     def accepts_connections(self) -> bool:
         try:
             self._connect("postgres").close()
@@ -272,7 +281,8 @@ class EmbeddedPostgres:
         lines are on the terminal.
         """
         deadline = time.monotonic() + timeout
-        while not self.accepts_connections():
+        # A connection to a server that is still starting would leave a FATAL line in its log.
+        while not (self._says_ready(process.pid) and self.accepts_connections()):
             if process.poll() is not None:
                 raise EmbeddedPostgresError(
                     f"The embedded PostgreSQL in {self.folder} ended with status "

@@ -34,6 +34,7 @@ def prepare_demo(supervisor: Supervisor, console: Console) -> dict[str, str]:
         demo.generate_demo_data(
             product, timezone.now, console.output(), lambda: supervisor.stopping
         )
+    demo.import_licenses(product, marketplace.url, timezone.now, lambda: supervisor.stopping)
     return {"MARKETPLACE_API_URL": marketplace.url}
 
 

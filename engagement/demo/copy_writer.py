@@ -13,9 +13,9 @@ from psycopg.types.json import Jsonb
 from engagement.database import sql
 from engagement.database.arrivals import NEXT_ARRIVAL, take_arrivals
 from engagement.demo.population import Customer, DemoUser
-from engagement.models import EventName
+from engagement.models import EventName, TraitName
 from engagement.tenure import parse_created_at
-from engagement.traits import make_stamp
+from engagement.traits import canonical_name, make_stamp
 
 # The number of people in memory at once; more if one customer has more.
 PEOPLE_PER_BATCH = 5_000
@@ -88,6 +88,7 @@ _COPY_EVENTS = _COPY.format(
 
 def _copy(product_id: int, customers: Sequence[Customer], event_name_ids: dict[str, int]) -> None:
     people = [person for customer in customers for person in customer.people]
+    _create_trait_names(product_id, [*customers, *people])
     accounts = _new(_NEW_ACCOUNTS, len(customers))
     users = _new(_NEW_USERS, len(people))
     account_ids = [
@@ -119,6 +120,14 @@ def _copy(product_id: int, customers: Sequence[Customer], event_name_ids: dict[s
         _counts(product_id, people, ids, account_ids, event_name_ids),
     )
     _copy_events(list(_events(product_id, people, ids, account_ids, event_name_ids)))
+
+
+def _create_trait_names(product_id: int, subjects: Iterable[Customer | DemoUser]) -> None:
+    names = {canonical_name(name) for subject in subjects for name in subject.traits}
+    TraitName.objects.bulk_create(
+        (TraitName(product_id=product_id, name=name) for name in sorted(names)),
+        ignore_conflicts=True,
+    )
 
 
 def _new(statement: LiteralString, count: int) -> list[_NewRow]:

@@ -17,6 +17,7 @@ from engagement.models import (
     EventName,
     Product,
     RescoreRequest,
+    TraitName,
     User,
     UserEngagement,
 )
@@ -69,6 +70,10 @@ def last_seen(product: Product) -> dict[str, list[tuple[Any, ...]]]:
     }
 
 
+def trait_names(product: Product) -> set[str]:
+    return set(TraitName.objects.filter(product=product).values_list("name", flat=True))
+
+
 def scores(product: Product) -> dict[str, Any]:
     numbers = ("raw", "raw_yesterday", "raw_last_period", "event_count", "active_days")
     users = UserEngagement.objects.filter(product=product)
@@ -93,6 +98,7 @@ def test_copied_rows_equal_recorded_rows(
     assert without_arrivals(globex) == without_arrivals(acme)
     assert last_seen(globex) == last_seen(acme)
     assert scores(globex) == scores(acme)
+    assert trait_names(globex) == trait_names(acme) >= {"name", "email", "role"}
     assert RescoreRequest.objects.count() == 0
 
 

@@ -55,6 +55,12 @@ def test_each_line_of_a_child_carries_its_name(up: Up) -> None:
     assert "\x1b" not in up.text, "colours are for terminals"
 
 
+def test_a_start_prints_no_line_that_looks_like_a_failure(up: Up) -> None:
+    """A connection to a PostgreSQL that still starts would leave a FATAL line."""
+    assert "database system is ready" in up.text
+    assert [line for line in up.output if "FATAL" in line or "ERROR" in line] == []
+
+
 def test_the_printed_curl_lines_work_when_pasted(up: Up) -> None:
     *posts, accounts, users = up.curl_lines()
     assert [paste(line)[0] for line in posts] == [202] * 4
