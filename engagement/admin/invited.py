@@ -149,9 +149,9 @@ def _forget(request: HttpRequest) -> None:
 
 
 def _next(invite: Invite) -> str:
-    if invite.product_id is None:
-        return reverse("admin:index")
-    return reverse("admin:engagement_product_change", args=[invite.product_id])
+    """The overview of what the person was invited to."""
+    query = "" if invite.product_id is None else f"?product={invite.product_id}"
+    return reverse("admin:index") + query
 
 
 def _form_page(request: HttpRequest, invite: Invite, form: Any) -> HttpResponse:

@@ -76,7 +76,9 @@ def test_a_manager_invites_and_the_person_chooses_a_name_and_a_password(
     assert "too short" in ada.post("/invite/", weak).content.decode()
     before = ada.session.session_key
     answer = ada.post("/invite/", {**NEW, "csrfmiddlewaretoken": csrf})
-    assert (answer.status_code, answer["Location"]) == (302, product_page)
+    overview = f"{reverse('admin:index')}?product={acme.pk}"
+    assert (answer.status_code, answer["Location"]) == (302, overview)
+    assert "<h1>Acme</h1>" in ada.get(overview).content.decode()
     # A session key that somebody planted before is worth nothing.
     assert ada.session.session_key != before
     assert ada.get(product_page).status_code == 200

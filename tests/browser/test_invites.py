@@ -33,7 +33,7 @@ def test_a_manager_invites_and_the_person_joins(as_member: LogIn, acme: Product)
     browser.fill("id_password1", PASSWORD)
     browser.fill("id_password2", PASSWORD)
     browser.press("input[type=submit]")
-    assert browser.path == f"/admin/engagement/product/{acme.pk}/change/"
+    assert browser.path == f"/admin/?product={acme.pk}"
     member = ProductMember.objects.get(user=AdminUser.objects.get(username="ada"))
     assert (member.product, member.role) == (acme, ProductMember.Role.VIEWER)
     browser.open(link.removeprefix(browser.address))
