@@ -234,7 +234,7 @@ def test_invites_and_exports_are_in_the_trail(
 
 
 def test_commands_are_in_the_trail(acme: Product) -> None:
-    call_command("forget", product="Acme", user="ada", stdout=StringIO())
+    call_command("forget", product="Acme", user=["ada"], stdout=StringIO())
     call_command("delete_product", "Acme", yes=True, stdout=StringIO())
     assert tell(product=acme.pk) == [
         ("command line", "forgotten", "Forgot a user on request."),

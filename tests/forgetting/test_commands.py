@@ -29,7 +29,7 @@ def output_of(*arguments: str) -> str:
 def test_forget_deletes_a_user(acme: Product) -> None:
     tell(acme, identify("ada"), track("ada"), track("bob"))
     output = output_of("forget", "--product", "Acme", "--user", "ada")
-    assert "User deleted with all data" in output and "dropped" not in output
+    assert "user ada: forgotten with all data" in output and "dropped" not in output
     assert set(counts(acme)) == {("bob", "opened")}
 
 
@@ -43,12 +43,36 @@ def test_forget_deletes_an_account_and_suppresses_it(acme: Product, acme_key: st
 
 
 def test_forget_says_that_there_is_no_such_user(acme: Product) -> None:
-    assert "No such user" in output_of("forget", "--product", "Acme", "--user", "ada")
+    assert "no such user" in output_of("forget", "--product", "Acme", "--user", "ada")
+
+
+def test_forget_takes_several_and_reports_each(acme: Product, globex: Product) -> None:
+    for product in (acme, globex):
+        tell(product, *(track(user) for user in ("ada", "bob", "eve")))
+        tell(product, track("zoe", group="initech"))
+    ids = ("--user", "ada", "--user", "nobody", "--user", "bob", "--user", "ada")
+    lines = output_of("forget", "--product", "Acme", *ids, "--account", "initech").splitlines()
+    assert [line.split(";")[0] for line in lines] == [
+        "user ada: forgotten with all data.",
+        "user nobody: no such user",
+        "user bob: forgotten with all data.",
+        "account initech: forgotten with all data.",
+        "Everything is deleted. Scores follow within seconds.",
+    ]
+    assert set(counts(acme)) == {("eve", "opened")}
+    assert len(counts(globex)) == 4
+
+
+def test_forget_deletes_nobody_if_one_id_is_wrong(acme: Product) -> None:
+    tell(acme, track("ada"), track("bob"))
+    with pytest.raises(CommandError, match="the user id is empty"):
+        output_of("forget", "--product", "Acme", "--user", "ada", "--user", "")
+    assert len(counts(acme)) == 2
 
 
 def test_forget_lifts_a_suppression(acme: Product, acme_key: str) -> None:
     lift = ("forget", "--product", "Acme", "--user", "ada", "--allow-again")
-    assert "Nothing to do" in output_of(*lift)
+    assert "nothing to do" in output_of(*lift)
     output_of("forget", "--product", "Acme", "--user", "ada", "--suppress")
     assert "accepted again" in output_of(*lift)
     wait(acme_key, track("ada"))
@@ -59,9 +83,10 @@ def test_forget_lifts_a_suppression(acme: Product, acme_key: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--product", "Acme"], "one of the arguments --user --account is required"),
-        (["--product", "Acme", "--user", "a", "--account", "b"], "not allowed with argument"),
+        (["--product", "Acme"], "name at least one --user or --account"),
         (["--product", "Acme", "--user", ""], "the user id is empty"),
+        (["--product", "Acme", "--account", " "], "the account id is empty"),
+        (["--product", "Acme", "--user", "a" * 513], "is longer than 512 characters"),
         (["--product", "Hooli", "--user", "a"], "there is no product 'Hooli'; the products are: "),
         (["--product", "999999", "--user", "a"], "there is no product '999999'"),
         (["--product", "9" * 30, "--user", "a"], "there is no product"),

@@ -1,4 +1,4 @@
-"""``python manage.py forget``: delete a user or an account and all their data."""
+"""``python manage.py forget``: delete users and accounts and all their data."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from engagement.management.product_argument import get_product
+from engagement.models.subjects import EXTERNAL_ID_LENGTH
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from engagement.trail import entries
@@ -14,7 +15,7 @@ from engagement.trail import entries
 
 class Command(BaseCommand):
     help = (
-        "Delete a user, with all ids that aliases joined, or an account: events, counts, "
+        "Delete users, with all ids that aliases joined, and accounts: events, counts, "
         "memberships, traits, and scores, as well as their messages in the inbox, in quarantine, "
         "and in the list of dropped messages."
     )
@@ -22,10 +23,19 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--product", required=True, help="the product's id or name")
-        subject = parser.add_mutually_exclusive_group(required=True)
-        subject.add_argument("--user", metavar="ID", help="the userId that your application sends")
-        subject.add_argument(
-            "--account", metavar="ID", help="the groupId that your application sends"
+        parser.add_argument(
+            "--user",
+            metavar="ID",
+            action="append",
+            default=[],
+            help="the userId that your application sends; may be repeated",
+        )
+        parser.add_argument(
+            "--account",
+            metavar="ID",
+            action="append",
+            default=[],
+            help="the groupId that your application sends; may be repeated",
         )
         later = parser.add_mutually_exclusive_group()
         later.add_argument(
@@ -41,39 +51,55 @@ class Command(BaseCommand):
         self,
         *args: Any,
         product: str,
-        user: str | None,
-        account: str | None,
+        user: list[str],
+        account: list[str],
         suppress: bool,
         allow_again: bool,
         **options: Any,
     ) -> None:
-        scope = SubjectScope.ACCOUNT if user is None else SubjectScope.USER
-        external_id = account if user is None else user
-        if not external_id:
+        # All are checked before the first is deleted.
+        subjects = _subjects(get_product(product).pk, user, account)
+        for subject in subjects:
+            text = _allow_again(subject) if allow_again else _forget(subject, suppress)
+            # Without the id, which must not stay anywhere.
+            scope = subject.scope.value
+            note = "Accepts messages again." if allow_again else f"Forgot a {scope} on request."
+            action = entries.Action.CHANGED if allow_again else entries.Action.FORGOTTEN
+            entries.record_command(action, scope, subject.product_id, note=note)
+            self.stdout.write(f"{scope} {subject.external_id}: {text}")
+        if not allow_again:
+            forgetting.erase_forgotten()
+            self.stdout.write("Everything is deleted. Scores follow within seconds.")
+
+
+def _subjects(product_id: int, users: list[str], accounts: list[str]) -> list[SubjectRef]:
+    """The subjects, each once. Raises CommandError if an id cannot be one."""
+    ids = [(SubjectScope.USER, id) for id in users]
+    ids += [(SubjectScope.ACCOUNT, id) for id in accounts]
+    if not ids:
+        raise CommandError("name at least one --user or --account.")
+    for scope, id in ids:
+        if not id or id.isspace():
             raise CommandError(f"the {scope} id is empty; use the id that your application sends.")
-        subject = SubjectRef(get_product(product).pk, scope, external_id)
-        text = _allow_again(subject) if allow_again else _forget(subject, suppress)
-        # Without the id, which must not stay anywhere.
-        note = "Accepts messages again." if allow_again else f"Forgot a {scope.value} on request."
-        action = entries.Action.CHANGED if allow_again else entries.Action.FORGOTTEN
-        entries.record_command(action, scope.value, subject.product_id, note=note)
-        self.stdout.write(text)
+        if len(id) > EXTERNAL_ID_LENGTH:
+            raise CommandError(
+                f"the {scope} id {id[:20]}… is longer than {EXTERNAL_ID_LENGTH} characters; "
+                "use the id that your application sends."
+            )
+    return [SubjectRef(product_id, scope, id) for scope, id in dict.fromkeys(ids)]
 
 
 def _allow_again(subject: SubjectRef) -> str:
     if forgetting.lift_suppression(subject):
-        return f"Messages about this {subject.scope} are accepted again."
-    return f"Nothing to do: messages about this {subject.scope} are not being dropped."
+        return f"messages about this {subject.scope} are accepted again."
+    return f"nothing to do; messages about this {subject.scope} are not being dropped."
 
 
 def _forget(subject: SubjectRef, suppress: bool) -> str:
     exists = forgetting.forget(subject, timezone.now(), suppress=suppress)
-    forgetting.erase_forgotten()
-    lines = [
-        f"{subject.scope.capitalize()} deleted with all data. Scores follow within seconds."
+    text = (
+        "forgotten with all data."
         if exists
-        else f"No such {subject.scope}; messages that waited for it were deleted."
-    ]
-    if suppress:
-        lines.append("Later messages about it are dropped, and listed with that reason.")
-    return "\n".join(lines)
+        else f"no such {subject.scope}; messages that waited for it were deleted."
+    )
+    return f"{text} Later messages about it are dropped." if suppress else text
