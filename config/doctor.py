@@ -18,7 +18,7 @@ from django.core.management.base import CommandError
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 
-from config import broker, health, preflight
+from config import broker, health, preflight, sign_in
 from config.celery import app
 from config.local import backups
 from config.version import VERSION
@@ -109,6 +109,9 @@ def check_settings() -> Finding:
             "travel unencrypted.",
             "Put a proxy with HTTPS in front, and set EDS_HTTPS=true.",
         )
+    if settings.RETIRED_SETTINGS:
+        sentence, _, remedy = sign_in.retired_text(settings.RETIRED_SETTINGS).partition(". ")
+        return _warning("settings", f"{sentence}.", remedy)
     return _ok("settings", "The settings are valid.")
 
 

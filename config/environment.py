@@ -128,6 +128,11 @@ def https_proxy() -> tuple[str, str]:
     return variables.get("https", variables.get("all", "")), variables.get("no", "")
 
 
+def which_are_set(*names: str) -> list[str]:
+    """Return those of the variables that are set."""
+    return [name for name in names if text(name)]
+
+
 def file_path(name: str) -> str:
     """Return the path of an existing file or folder, or ""."""
     path = text(name)

@@ -147,20 +147,19 @@ OIDC = sign_in.oidc(
     groups_claim=environment.text("EDS_OIDC_GROUPS_CLAIM", "groups"),
     trusts_emails=environment.flag("EDS_OIDC_TRUST_EMAILS"),
 )
-PROXY_SIGN_ON = sign_in.proxy(
-    header=environment.text("EDS_PROXY_LOGIN_HEADER"),
-    groups_header=environment.text("EDS_PROXY_GROUPS_HEADER"),
-    networks=environment.networks("EDS_PROXY_LOGIN_NETWORKS"),
+# What these did is gone. They have no effect, and the web role and `doctor` say so.
+RETIRED_SETTINGS = environment.which_are_set(
+    "EDS_PROXY_LOGIN_HEADER", "EDS_PROXY_GROUPS_HEADER", "EDS_PROXY_LOGIN_NETWORKS"
 )
 SSO_CREATES_LOGINS = environment.flag("EDS_SSO_CREATE_LOGINS")
-# The roles of each group of the provider or the proxy.
+# The roles of each group of the provider.
 SSO_GROUPS = sign_in.role_mapping("EDS_SSO_GROUPS", environment.text("EDS_SSO_GROUPS"))
 LOCAL_PASSWORDS = environment.flag("EDS_LOCAL_PASSWORDS", True)
 # The login that may use its password where others may not.
 BREAK_GLASS_LOGIN = environment.text("EDS_BREAK_GLASS_LOGIN")
 # 0 for none.
 SESSION_IDLE_MINUTES = environment.integer("EDS_SESSION_IDLE_MINUTES", 0)
-sign_in.check_ways_in(LOCAL_PASSWORDS, BREAK_GLASS_LOGIN, OIDC or PROXY_SIGN_ON)
+sign_in.check_ways_in(LOCAL_PASSWORDS, BREAK_GLASS_LOGIN, OIDC)
 # How far the clock of a person's phone may be off, or how long after its end a code still counts.
 CODE_TOLERANCE_SECONDS = environment.integer("EDS_CODE_TOLERANCE_SECONDS", 30)
 SECOND_FACTOR = environment.choice("EDS_SECOND_FACTOR", "optional", ("optional", "managers", "all"))

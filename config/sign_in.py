@@ -4,10 +4,7 @@
 """
 
 import json
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -50,41 +47,6 @@ def oidc(*, issuer: str, client_id: str, client_secret: str, **others: Any) -> d
         "proxies": environment.proxies(issuer),
         **others,
     }
-
-
-@dataclass(frozen=True)
-class ProxySignOn:
-    """The header with which a proxy names the person, as a key of META, and where the proxy is."""
-
-    header: str
-    groups_header: str
-    networks: Sequence[IPv4Network | IPv6Network]
-
-
-def proxy(
-    *, header: str, groups_header: str, networks: Sequence[IPv4Network | IPv6Network]
-) -> ProxySignOn | None:
-    if not header:
-        if networks or groups_header:
-            raise ImproperlyConfigured(
-                "EDS_PROXY_LOGIN_HEADER must name the header with which the proxy names the person."
-            )
-        return None
-    if not networks:
-        raise ImproperlyConfigured(
-            "EDS_PROXY_LOGIN_NETWORKS must hold the proxy's addresses, such as 10.0.0.5/32: "
-            "everybody else could send the header, too."
-        )
-    return ProxySignOn(_meta_key(header), _meta_key(groups_header), networks)
-
-
-def _meta_key(header: str) -> str:
-    if header and not re.fullmatch(r"[A-Za-z0-9-]+", header):
-        raise ImproperlyConfigured(
-            "EDS_PROXY_LOGIN_HEADER and EDS_PROXY_GROUPS_HEADER must be names of headers, such as "
-            "X-Forwarded-User."
-        )
-    return "HTTP_" + header.upper().replace("-", "_") if header else ""
 
 
 def role_mapping(name: str, value: str) -> dict[str, list[tuple[str, str]]]:
@@ -130,9 +92,16 @@ def check_ways_in(has_passwords: bool, break_glass: str, has_single_sign_on: obj
             )
     elif not has_single_sign_on:
         raise ImproperlyConfigured(
-            "EDS_LOCAL_PASSWORDS=false needs another way to sign in: set EDS_OIDC_ISSUER or "
-            "EDS_PROXY_LOGIN_HEADER."
+            "EDS_LOCAL_PASSWORDS=false needs another way to sign in: set EDS_OIDC_ISSUER."
         )
+
+
+def retired_text(names: Sequence[str]) -> str:
+    """What somebody should know who still sets these variables."""
+    return (
+        f"{', '.join(names)}: proxies that sign people in are gone, so this has no effect. Remove "
+        "it, and use single sign-on (EDS_OIDC_ISSUER)."
+    )
 
 
 def password_validators(leaked_passwords: str) -> list[dict[str, Any]]:

@@ -56,6 +56,10 @@ def test_settings(settings: Settings) -> None:
     assert doctor.check_settings().status is Status.WARNING
     settings.HTTPS = True
     assert doctor.check_settings().status is Status.OK
+    settings.RETIRED_SETTINGS = ["EDS_PROXY_LOGIN_HEADER"]
+    finding = doctor.check_settings()
+    assert finding.status is Status.WARNING and "this has no effect." in finding.sentence
+    assert finding.remedy.startswith("Remove it, and use single sign-on")
     settings.DEBUG = True
     assert "EDS_DEBUG is on" in doctor.check_settings().sentence
 

@@ -1,4 +1,4 @@
-"""Signing in: with a password and a second factor, at an identity provider, or by a proxy."""
+"""Signing in: with a password and a second factor, or at an identity provider."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -299,25 +299,6 @@ def _refuse(request: HttpRequest, refused: oidc.SignInRefused) -> HttpResponse:
 def _signal_failure(request: HttpRequest, name: str) -> None:
     """Django sends this for wrong passwords itself."""
     signals.user_login_failed.send(__name__, credentials={"username": name}, request=request)
-
-
-# --- By a proxy -----------------------------------------------------------------------------------
-
-
-def sign_on_by_proxy(request: HttpRequest, name: str, groups: str | None) -> HttpResponse | None:
-    """Sign in the person whom the proxy names. Returns a page if that is refused."""
-    listed = None
-    if groups is not None:
-        listed = frozenset(group.strip() for group in groups.split(",") if group.strip())
-    try:
-        login = identities.sign_on_by_name(name[:254], listed, policy(request))
-    except oidc.SignInRefused as refused:
-        if request.user.is_authenticated:
-            auth.logout(request)
-        return _refuse(request, refused)
-    start_session(request, login, LoginSession.Method.PROXY, has_factor=True)
-    request.session["proxy_name"] = name
-    return None
 
 
 # --- What is open before the second factor --------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Finds or makes the login of a person whom an identity provider or a proxy vouches for."""
+"""Finds or makes the login of a person whom an identity provider vouches for."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,17 +38,6 @@ def sign_on(claims: Claims, policy: SignOnPolicy, *, is_invited: bool = False) -
             issuer=claims.issuer, subject=claims.subject, defaults={"user": login}
         )
     return _with_roles(login, claims, policy, is_invited)
-
-
-def sign_on_by_name(name: str, groups: frozenset[str] | None, policy: SignOnPolicy) -> AdminUser:
-    """The login with this name or email address, which a trusted proxy vouches for."""
-    claims = Claims("", "", name if "@" in name else "", "@" in name, "", groups)
-    login = AdminUser.objects.filter(username=name).first()
-    if login is None and not claims.email:
-        raise SignInRefused("no login", f"There is no login with that name. {ASK}")
-    with transaction.atomic():
-        login = login or _matched(claims) or _admit(claims, policy, False)
-    return _with_roles(login, claims, policy, False)
 
 
 def _admit(claims: Claims, policy: SignOnPolicy, is_invited: bool) -> AdminUser:

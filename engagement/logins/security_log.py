@@ -86,7 +86,7 @@ def log_invite_used(request: HttpRequest, login: str) -> None:
 
 
 def log_single_sign_on_refused(request: HttpRequest, reason: str) -> None:
-    """Log that somebody could not sign in with an identity provider or a proxy."""
+    """Log that somebody could not sign in with an identity provider."""
     text, details = "Refused single sign-on", {"reason": reason}
     _write(logging.WARNING, "single_sign_on_refused", text, request, **details)
 

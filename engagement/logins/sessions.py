@@ -46,9 +46,7 @@ def set_method(request: HttpRequest, method: str) -> None:
 
 
 def is_fresh(request: HttpRequest, now: datetime) -> bool:
-    """Whether the person signed in within the last minutes. A proxy vouches for each request."""
-    if request.session.get(METHOD) == LoginSession.Method.PROXY:
-        return True
+    """Whether the person signed in within the last minutes."""
     began: float = request.session.get(SIGNED_IN_AT, 0)
     return 0 <= now.timestamp() - began + CLOCK_SKEW < FRESH.total_seconds()
 
@@ -83,7 +81,12 @@ def digest(session_key: str | None) -> str:
 
 
 def is_over(request: HttpRequest, now: datetime) -> bool:
-    """Whether the session is too old. What is stored in it meanwhile does not prolong it."""
+    """Whether the session is too old, or began in a way that is gone, as through a proxy.
+
+    What is stored in it meanwhile does not prolong it.
+    """
+    if request.session.get(METHOD, LoginSession.Method.PASSWORD) not in LoginSession.Method:
+        return True
     began: float = request.session.get(SIGNED_IN_AT, now.timestamp())
     # One from the future began while a clock was wrong.
     return not -CLOCK_SKEW <= now.timestamp() - began <= settings.SESSION_COOKIE_AGE

@@ -174,7 +174,6 @@ class LoginSession(models.Model):
     class Method(models.TextChoices):
         PASSWORD = "password", "Password"
         PROVIDER = "provider", "Single sign-on"
-        PROXY = "proxy", "Proxy"
 
     digest = models.CharField(primary_key=True, max_length=64)
     user = models.ForeignKey(
@@ -190,6 +189,7 @@ class LoginSession(models.Model):
         ordering = ["-last_used_at"]
         constraints = [
             models.CheckConstraint(
+                # Older releases also knew proxies that sign people in.
                 condition=Q(method__in=["password", "provider", "proxy"]),
                 name="session_method_known",
             )

@@ -1,20 +1,20 @@
 """Single sign-on: who gets in as which login, with which roles, and what a refusal says."""
 
 import time
-from ipaddress import ip_network
 from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth.models import User as AdminUser
 from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from config.sign_in import check_ways_in, oidc, proxy, role_mapping
-from engagement.logins import invites
+from config.sign_in import check_ways_in, oidc, role_mapping
+from engagement.logins import invites, sessions
 from engagement.models import (
     ExternalIdentity,
     LoginSession,
@@ -24,7 +24,7 @@ from engagement.models import (
     TrailEntry,
 )
 from tests.logins.provider import PERSON, Provider
-from tests.start.running import manage
+from tests.start.running import free_port, manage
 
 pytestmark = pytest.mark.django_db
 
@@ -359,60 +359,34 @@ def test_passwords_can_be_turned_off_except_for_a_named_login(
     assert "id_password" not in Client().get("/admin/login/").content.decode()
 
 
-# --- A proxy --------------------------------------------------------------------------------------
+# --- Proxies, which are gone ----------------------------------------------------------------------
 
 
-@pytest.fixture
-def behind_proxy(settings: Settings) -> None:
-    settings.PROXY_SIGN_ON = proxy(
-        header="X-Forwarded-User",
-        groups_header="X-Forwarded-Groups",
-        networks=[ip_network("10.0.0.5/32")],
-    )
+def test_no_header_signs_anybody_in(ada: AdminUser) -> None:
+    forged = {"X-Forwarded-User": "ada", "X-Forwarded-Groups": "admins", "Remote-User": "ada"}
+    assert Client().get("/admin/preferences/", headers=forged).status_code == 302
 
 
-def ask(client: Client, user: str = "", groups: str = "", address: str = "10.0.0.5") -> Any:
-    headers = {"X-Forwarded-User": user, "X-Forwarded-Groups": groups}
-    return client.get("/admin/preferences/", headers=headers, REMOTE_ADDR=address)
-
-
-def test_a_proxy_names_the_login(behind_proxy: None, ada: AdminUser) -> None:
+def test_a_session_that_a_proxy_began_is_over(ada: AdminUser) -> None:
     client = Client()
-    assert ask(client, "ada").status_code == 200
-    assert LoginSession.objects.get().method == LoginSession.Method.PROXY
-    assert ask(client, "ada").status_code == 200
-    assert LoginSession.objects.count() == 1
-    # Signed out at the proxy, or somebody else.
-    assert ask(client).status_code == 302
-    assert ask(Client(), "Ada@Example.com").status_code == 200
-    other = AdminUser.objects.create_user("grace", is_staff=True)
-    assert ask(client, "ada").status_code == 200
-    assert ask(client, "grace").status_code == 200
-    assert client.session["_auth_user_id"] == str(other.pk)
-    assert ask(client, "nobody").status_code == 403
-    assert "_auth_user_id" not in client.session
+    client.force_login(ada)
+    assert client.get("/admin/preferences/").status_code == 200
+    session = client.session
+    session[sessions.METHOD] = "proxy"
+    session.save()
+    assert client.get("/admin/preferences/").status_code == 302
 
 
-def test_only_the_proxy_may_name_somebody(behind_proxy: None, ada: AdminUser) -> None:
-    assert ask(Client(), "ada", address="10.0.0.6").status_code == 302
-    forged = {"X-Forwarded-User": "ada", "X-Forwarded-For": "10.0.0.5"}
-    answer = Client().get("/admin/preferences/", headers=forged, REMOTE_ADDR="192.0.2.1")
-    assert answer.status_code == 302
-    client = Client()
-    ask(client, "ada")
-    # A session of the proxy is worth nothing past it.
-    assert ask(client, "ada", address="192.0.2.1").status_code == 302
-
-
-def test_without_the_setting_the_header_means_nothing(ada: AdminUser) -> None:
-    assert ask(Client(), "ada").status_code == 302
-
-
-def test_the_proxys_groups_give_roles(behind_proxy: None, mapped: None, provider: Provider) -> None:
-    assert ask(Client(), "ada@example.com", "growth, canteen").status_code == 200
-    assert roles_of(AdminUser.objects.get()) == {"Acme": "manager"}
-    assert ask(Client(), "ada@example.com", "canteen").status_code == 403
-    assert roles_of(AdminUser.objects.get()) == {}
+def test_settings_of_proxies_are_named_at_the_start(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("os.execv", lambda *_: None)
+    call_command("serve", "--port", str(free_port()))
+    assert not caplog.records
+    settings.RETIRED_SETTINGS = ["EDS_PROXY_LOGIN_HEADER", "EDS_PROXY_LOGIN_NETWORKS"]
+    call_command("serve", "--port", str(free_port()))
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("EDS_PROXY_LOGIN_HEADER, EDS_PROXY_LOGIN_NETWORKS: proxies that sign")
 
 
 # --- Settings -------------------------------------------------------------------------------------
@@ -442,10 +416,6 @@ def test_settings_that_would_let_nobody_or_everybody_in_are_refused() -> None:
             oidc(issuer=issuer, **fine)
     with pytest.raises(ImproperlyConfigured, match="must contain openid"):
         oidc(issuer="https://login.example.com", **{**fine, "scopes": "email"})
-    with pytest.raises(ImproperlyConfigured, match="EDS_PROXY_LOGIN_NETWORKS must hold"):
-        proxy(header="X-User", groups_header="", networks=[])
-    with pytest.raises(ImproperlyConfigured, match="must be names of headers"):
-        proxy(header="X User", groups_header="", networks=[ip_network("::1")])
     with pytest.raises(ImproperlyConfigured, match="needs another way to sign in"):
         check_ways_in(False, "glass", None)
     with pytest.raises(ImproperlyConfigured, match="has no effect"):

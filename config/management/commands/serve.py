@@ -1,5 +1,6 @@
 """``python manage.py serve``: the web role alone."""
 
+import logging
 import os
 from argparse import ArgumentParser
 from typing import Any
@@ -7,8 +8,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from config import preflight
+from config import preflight, sign_in
 from config.server import gunicorn, handover
+
+logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
@@ -31,6 +34,8 @@ class Command(BaseCommand):
         if reason := gunicorn.port_error(host, port):
             raise CommandError(reason)
         preflight.check_secrets()
+        if settings.RETIRED_SETTINGS:
+            logger.warning(sign_in.retired_text(settings.RETIRED_SETTINGS))
         ingestion = settings.WEB_WORKERS if only != handover.PAGES else 0
         pages = settings.PAGE_WORKERS if only != handover.INGESTION else 0
         command = gunicorn.gunicorn_command(host, port, ingestion, pages)
