@@ -12,6 +12,9 @@ from marketplace.simulator.vendor import SimulatedApp, SimulatedVendor
 # Days until the evaluations of these sites end.
 EVALUATIONS = {2: 5, 12: 9, 22: 24}
 EVALUATION_DAYS = 30
+# The customer of this site has a paid license and tries the next edition, for some days already.
+EDITION_TRIAL_SITE, EDITION_TRIAL_DAYS = 14, 6
+DUNNING_REASON = "PAYMENT METHOD IS NOT SET"
 # The sites of one customer with a license for all of them.
 MULTI_INSTANCE_SITES = (4, 6)
 MULTI_INSTANCE_TIER = "800 Users"
@@ -22,7 +25,9 @@ def showcase_licenses(vendor: SimulatedVendor, seed: int, number: int, today: da
     random = Random(f"showcase {seed}")
     records = _evaluations(vendor.app, seed, random, today)
     records += _multi_instance(vendor.app, seed, random, today)
-    replaced = {create_site(seed, site).cloud_id for site in (*EVALUATIONS, *MULTI_INSTANCE_SITES)}
+    records.append(_edition_trial(vendor.app, seed, random, today))
+    sites = (*EVALUATIONS, *MULTI_INSTANCE_SITES, EDITION_TRIAL_SITE)
+    replaced = {create_site(seed, site).cloud_id for site in sites}
     others = (
         record
         for record in generate_licenses(vendor, seed, number, today)
@@ -54,6 +59,18 @@ def _evaluation(license: Record, today: date, days: int) -> Record:
         "evaluationStartDate": starts.isoformat(),
         "evaluationEndDate": ends.isoformat(),
         "evaluationOpportunitySize": "100",
+        "invoiceDunningReason": DUNNING_REASON,
+    }
+
+
+def _edition_trial(app: SimulatedApp, seed: int, random: Random, today: date) -> Record:
+    """A paid license whose customer tries a higher edition."""
+    return {
+        **create_license(app, create_site(seed, EDITION_TRIAL_SITE), random, today),
+        "status": "active",
+        "appEdition": "Standard",
+        "upgradeEvaluatingEdition": "Advanced",
+        "upgradeEvaluationStartDate": (today - timedelta(days=EDITION_TRIAL_DAYS)).isoformat(),
     }
 
 

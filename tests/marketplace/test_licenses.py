@@ -97,6 +97,29 @@ def test_an_ordinary_license_gives_these_traits() -> None:
     }
 
 
+# Partners are people of other companies. The list of clouds only says how a sync reads licenses.
+NOT_IMPORTED = {"partnerDetails", "cloudComplianceBoundaries"}
+
+
+@each("name", CASES)
+def test_every_field_of_a_license_is_a_trait(name: str) -> None:
+    fields = {trait.removeprefix("am.").partition(".")[0] for trait in MARKETPLACE_TRAITS}
+    assert CASES[name].keys() - fields <= NOT_IMPORTED
+
+
+def test_the_trial_of_an_edition_and_what_the_invoice_lacks_are_traits() -> None:
+    fields = {
+        "upgradeEvaluatingEdition": "Advanced",
+        "upgradeEvaluationStartDate": "2026-09-20",
+        "invoiceDunningReason": "PAYMENT METHOD IS NOT SET",
+        "newBillingSystem": "Yes",
+        "licenseSourceType": "Non-Atlassian",
+        "extendedServerSupport": "NA",
+    }
+    traits = traits_of(a_record(**fields))
+    assert {f"am.{name}": value for name, value in fields.items()}.items() <= traits.items()
+
+
 DERIVED = {"am.tier.number", "am.tier.lentBy", "am.unlistedSince"}
 
 

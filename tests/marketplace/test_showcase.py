@@ -9,6 +9,9 @@ from marketplace.models import Connection
 from marketplace.simulator.records import Record, create_site
 from marketplace.simulator.server import Simulator
 from marketplace.simulator.showcase import (
+    DUNNING_REASON,
+    EDITION_TRIAL_DAYS,
+    EDITION_TRIAL_SITE,
     EVALUATIONS,
     MULTI_INSTANCE_SITES,
     MULTI_INSTANCE_TIER,
@@ -49,5 +52,19 @@ def test_an_account_has_an_evaluation_that_ends_soon(
     for number, days in EVALUATIONS.items():
         account = traits(acme, create_site(SEED, number).cloud_id)
         assert (account["am.licenseType"], account["am.status"]) == ("EVALUATION", "active")
+        assert account["am.invoiceDunningReason"] == DUNNING_REASON
         ends = date.fromisoformat(account["am.evaluationEndDate"])
         assert (ends - NOON.date()).days == days
+
+
+@pytest.mark.django_db
+def test_an_account_tries_a_higher_edition(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*showcase_licenses(simulator.vendor, SEED, 60, NOON.date()))
+    assert work(connection).state == RunState.SUCCEEDED
+    account = traits(acme, create_site(SEED, EDITION_TRIAL_SITE).cloud_id)
+    edition, tried = account["am.appEdition"], account["am.upgradeEvaluatingEdition"]
+    assert (edition, tried) == ("Standard", "Advanced")
+    since = date.fromisoformat(account["am.upgradeEvaluationStartDate"])
+    assert (NOON.date() - since).days == EDITION_TRIAL_DAYS
