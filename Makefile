@@ -17,10 +17,10 @@ run: ## Run the whole service
 demo: ## Run it with three products of invented data
 	$(PYTHON) manage.py up --demo
 
-test: ## Run nearly all tests (less than five minutes on two cores)
+test: ## Run nearly all tests
 	$(PYTHON) -m pytest -q
 
-slow: ## Run the tests that start services, browsers, and other programs (about six minutes)
+slow: ## Run the tests that start services, browsers, and other programs
 	$(PYTHON) -m pytest -q -m slow
 
 lint: ## Check formatting, lint, types, and missing migrations
