@@ -127,4 +127,6 @@ HEALTH_CHECKS = [
     path("readyz", health.readyz, name="readyz"),
 ]
 handler400 = "config.error_pages.bad_request"
+handler404 = "config.error_pages.not_found"
+handler500 = "config.error_pages.server_error"
 urlpatterns = [*DOORS, *UNKNOWN_PATHS, *HEALTH_CHECKS]

@@ -11,6 +11,7 @@ from typing import Any
 from gunicorn.glogging import Logger
 
 from config.redaction import RedactingFormatter, redact
+from config.traceback_limit import TracebackLimit
 
 
 def json_line(time: datetime, level: str, **fields: Any) -> str:
@@ -38,7 +39,8 @@ class JsonLineFormatter(logging.Formatter):
 
 
 class GunicornLogger(Logger):  # type: ignore[misc]
-    """Writes gunicorn's own lines, which may quote a request, without credentials."""
+    """Writes gunicorn's own lines, which may quote a request, without credentials, and equal
+    tracebacks once a minute."""
 
     def formatter(self) -> logging.Formatter:
         return RedactingFormatter(self.error_fmt, self.datefmt)
@@ -47,6 +49,7 @@ class GunicornLogger(Logger):  # type: ignore[misc]
         super().setup(cfg)
         for handler in self.error_log.handlers:
             handler.setFormatter(self.formatter())
+            handler.addFilter(TracebackLimit())
 
 
 class JsonGunicornLogger(GunicornLogger):

@@ -15,8 +15,17 @@ def logging(log_format: str) -> dict[str, Any]:
             },
             "json": {"()": "config.logs.JsonFormatter"},
         },
-        "filters": {"unavailable": {"()": "config.logs.UnavailableFilter"}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": log_format}},
+        "filters": {
+            "unavailable": {"()": "config.logs.UnavailableFilter"},
+            "tracebacks": {"()": "config.traceback_limit.TracebackLimit"},
+        },
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": log_format,
+                "filters": ["tracebacks"],
+            }
+        },
         "root": {"handlers": ["stderr"], "level": "INFO"},
         "loggers": {
             # The transport logs each statement at INFO.

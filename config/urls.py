@@ -13,6 +13,8 @@ from readapi import views as readapi
 from readapi.mcp.views import McpView
 
 handler400 = "config.error_pages.bad_request"
+handler404 = "config.error_pages.not_found"
+handler500 = "config.error_pages.server_error"
 
 urlpatterns = [
     *ingestion_urls.DOORS,

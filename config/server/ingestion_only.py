@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from config.server import handover
+from config.server import handover, security_headers
 from engagement.core import request_ids
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -39,7 +39,11 @@ def _refuse(
     """Return an error in the read API's format."""
     code = status.partition(" ")[2].lower().replace(" ", "_")
     body = json.dumps({"error": {"code": code, "message": message}}).encode()
-    headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    headers += [
+        *security_headers.HEADERS,
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(body))),
+    ]
     if request_id := request_ids.from_environ(environ):
         headers.append((request_ids.RESPONSE_HEADER, request_id))
     start_response(status, headers)

@@ -5,6 +5,8 @@ The request never reaches Django: the server refuses it before it has parsed the
 
 import json
 
+from config.server import security_headers
+
 CODE = "uri_too_long"
 
 
@@ -14,10 +16,11 @@ def error_message(limit: int) -> str:
 
 def error_response(limit: int) -> bytes:
     body = json.dumps({"error": {"code": CODE, "message": error_message(limit)}}).encode()
-    head = (
-        "HTTP/1.1 414 URI Too Long\r\n"
-        "Connection: close\r\n"
-        "Content-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+    headers = [
+        ("Connection", "close"),
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(body))),
+        *security_headers.HEADERS,
+    ]
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    return f"HTTP/1.1 414 URI Too Long\r\n{head}\r\n".encode() + body
