@@ -1,10 +1,14 @@
 """The URLs of data and of health checks, which ingestion processes serve."""
 
+from collections.abc import Callable
+
+from django.http.response import HttpResponseBase
 from django.urls import path, re_path
 
 from config import health
+from config.validation_readers import product_of_reader
 from ingestion import browser_sdk, sdk_settings
-from ingestion.doors import segment, v1, v2
+from ingestion.doors import Door, segment, v1, v2
 from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES as BATCH_BYTES
 from ingestion.views import (
     BatchView,
@@ -24,6 +28,11 @@ API_PATHS = [
     *("/segment/v1/group", "/segment/v1/track", "/segment/v1/page", "/segment/v1/screen"),
 ]
 
+
+def validation_view(door: Door, **options: int) -> Callable[..., HttpResponseBase]:
+    return ValidationView.as_view(door=door, find_reader=product_of_reader, **options)
+
+
 DOORS = [
     re_path(r"^v2/identify/?$", IngestionView.as_view(door=v2.identify), name="v2_identify"),
     re_path(r"^v2/group/?$", IngestionView.as_view(door=v2.group), name="v2_group"),
@@ -33,21 +42,13 @@ DOORS = [
         BatchView.as_view(door=v2.batch, max_body_bytes=BATCH_BYTES),
         name="v2_batch",
     ),
-    re_path(r"^v2/validate/?$", ValidationView.as_view(door=v2.typed), name="v2_validate"),
-    re_path(
-        r"^v2/validate/identify/?$",
-        ValidationView.as_view(door=v2.identify),
-        name="v2_validate_identify",
-    ),
-    re_path(
-        r"^v2/validate/group/?$", ValidationView.as_view(door=v2.group), name="v2_validate_group"
-    ),
-    re_path(
-        r"^v2/validate/track/?$", ValidationView.as_view(door=v2.track), name="v2_validate_track"
-    ),
+    re_path(r"^v2/validate/?$", validation_view(v2.typed), name="v2_validate"),
+    re_path(r"^v2/validate/identify/?$", validation_view(v2.identify), name="v2_validate_identify"),
+    re_path(r"^v2/validate/group/?$", validation_view(v2.group), name="v2_validate_group"),
+    re_path(r"^v2/validate/track/?$", validation_view(v2.track), name="v2_validate_track"),
     re_path(
         r"^v2/validate/batch/?$",
-        ValidationView.as_view(door=v2.batch, max_body_bytes=BATCH_BYTES, accepted_status=200),
+        validation_view(v2.batch, max_body_bytes=BATCH_BYTES, accepted_status=200),
         name="v2_validate_batch",
     ),
     re_path(r"^v1/users/?$", IngestionView.as_view(door=v1.user), name="v1_users"),

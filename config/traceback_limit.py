@@ -18,7 +18,7 @@ MAX_QUOTED, QUOTED_LENGTH = 5, 200
 
 
 @dataclass
-class _Seen:
+class _Entry:
     """A traceback that was written, and what was left out since."""
 
     level: int
@@ -37,36 +37,36 @@ class TracebackLimit(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen: dict[tuple[str, bytes], _Seen] = {}
+        self._entries: dict[tuple[str, bytes], _Entry] = {}
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
         with self._lock:
             over = self._take_over(record.created)
             is_first = self._note(record)
-        for name, seen in over:
-            logging.getLogger(name).handle(_summary(name, seen, record.created))
+        for name, entry in over:
+            logging.getLogger(name).handle(_summary(name, entry, record.created))
         return is_first
 
-    def _take_over(self, now: float) -> list[tuple[str, _Seen]]:
+    def _take_over(self, now: float) -> list[tuple[str, _Entry]]:
         """Forget the tracebacks whose minute is over, and return those with something left out."""
         # A clock that was set back must not silence anything for longer.
-        over = [key for key, seen in self._seen.items() if not 0 <= now - seen.since < SECONDS]
-        return [(key[0], seen) for key in over if (seen := self._seen.pop(key)).number]
+        over = [key for key, entry in self._entries.items() if not 0 <= now - entry.since < SECONDS]
+        return [(key[0], entry) for key in over if (entry := self._entries.pop(key)).number]
 
     def _note(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
         if error is None:
             return True
         key = (record.name, _fingerprint(error))
-        if seen := self._seen.get(key):
-            seen.number += 1
-            if len(seen.lines) < MAX_QUOTED:
-                seen.lines[record.getMessage()[:QUOTED_LENGTH]] = None
+        if entry := self._entries.get(key):
+            entry.number += 1
+            if len(entry.lines) < MAX_QUOTED:
+                entry.lines[record.getMessage()[:QUOTED_LENGTH]] = None
             return False
-        if len(self._seen) >= MAX_KEPT:
-            self._seen.clear()
-        self._seen[key] = _Seen(record.levelno, type(error).__name__, record.created)
+        if len(self._entries) >= MAX_KEPT:
+            self._entries.clear()
+        self._entries[key] = _Entry(record.levelno, type(error).__name__, record.created)
         return True
 
 
@@ -74,9 +74,9 @@ def _fingerprint(error: BaseException) -> bytes:
     """The types of the error and of its causes, and the lines of code where each was raised."""
     digest = sha256()
     following: BaseException | None = error
-    known: set[int] = set()
-    while following is not None and id(following) not in known:
-        known.add(id(following))
+    visited: set[int] = set()
+    while following is not None and id(following) not in visited:
+        visited.add(id(following))
         digest.update(type(following).__qualname__.encode())
         frame: TracebackType | None = following.__traceback__
         while frame is not None:
@@ -87,10 +87,10 @@ def _fingerprint(error: BaseException) -> bytes:
     return digest.digest()
 
 
-def _summary(name: str, seen: _Seen, now: float) -> logging.LogRecord:
+def _summary(name: str, entry: _Entry, now: float) -> logging.LogRecord:
     text = "%d tracebacks like the one before (%s) were left out within %d s: %s"
-    arguments = (seen.number, seen.error, SECONDS, "; ".join(seen.lines))
-    record = logging.LogRecord(name, seen.level, __file__, 0, text, arguments, None)
+    arguments = (entry.number, entry.error, SECONDS, "; ".join(entry.lines))
+    record = logging.LogRecord(name, entry.level, __file__, 0, text, arguments, None)
     record.created = now
-    record.fields = {"left_out": seen.number}
+    record.fields = {"left_out": entry.number}
     return record

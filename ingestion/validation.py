@@ -1,7 +1,8 @@
 """Says what would become of a request, without accepting it: nothing of it is stored.
 
-The doors decode it, so each error is the very one that the request itself would get. The rest is
-read from the database as it is now, while the drain decides at the time of recording.
+The doors decode it, so each error is the very one that the request itself would get. A read token
+also learns what the messages would meet in the database as it is now, while the drain decides at
+the time of recording. An ingestion key, which browsers show to everybody, learns nothing of that.
 """
 
 from collections.abc import Sequence
@@ -30,6 +31,12 @@ from ingestion.payloads import Payload, UnusableMessage
 
 # Of a batch. The others would only repeat what these show.
 MAX_MESSAGES = 100
+# The state of a key that may send.
+VALID = "valid"
+_ACCEPTED = (
+    "It would be accepted. The ingestion log, and this endpoint with a read token, say whether it "
+    "counts."
+)
 # After everything that has arrived.
 _LAST_ARRIVAL = 2**62
 _TOO_OLD = "It would be recorded, but it is too old to score."
@@ -38,53 +45,80 @@ _DUPLICATE_IDS = "A message that still waits to be recorded may have the same me
 Report = dict[str, Any]
 
 
-def find_sender(key: str) -> tuple[Product | None, DropReason | None]:
-    """The product that the key may send for, or why the key may not send.
-
-    A key that may not send learns nothing about products.
-    """
+def key_problem(key: str) -> DropReason | None:
+    """Why the key may not send, if it may not."""
     digest = credentials.digest(key)
     if digest == NO_KEY:
-        return None, DropReason.MISSING_KEY
-    keys = IngestionKey.objects.filter(digest=digest).select_related("product").defer("secret")
-    if ingestion_key := keys.first():
+        return DropReason.MISSING_KEY
+    if ingestion_key := IngestionKey.objects.filter(digest=digest).defer("secret").first():
         if ingestion_key.revoked_at is not None:
-            return None, DropReason.REVOKED_KEY
-        if ingestion_key.has_expired(timezone.now()):
-            return None, DropReason.EXPIRED_KEY
-        return ingestion_key.product, None
+            return DropReason.REVOKED_KEY
+        is_expired = ingestion_key.has_expired(timezone.now())
+        return DropReason.EXPIRED_KEY if is_expired else None
     others = (model for model in Credential.__subclasses__() if model is not IngestionKey)
     if any(credentials.is_well_formed(key, model.PREFIX) for model in others):
-        return None, DropReason.READ_TOKEN
-    return None, DropReason.UNKNOWN_KEY
+        return DropReason.READ_TOKEN
+    return DropReason.UNKNOWN_KEY
 
 
-def report_error(error: IngestionError, key: str) -> Report:
-    """What a request would get that is refused as a whole."""
+def report_error(error: IngestionError, key: str, reader: Product | None = None) -> Report:
+    """What a request would get that is refused as a whole. *reader* is the product that the
+    request may read."""
     refusal = {"code": error.code, "message": error.message}
     if error.field is not None:
         refusal["field"] = error.field
-    return {**_head(error.status, *find_sender(key)), "error": refusal, "messages": []}
+    return {**_head(error.status, key, reader), "error": refusal, "messages": []}
 
 
-def report(decoded: DecodedRequest, received_at: datetime, status: int) -> Report:
-    """What would become of each message of an accepted request."""
-    product, key_reason = find_sender(decoded.key)
-    messages = list(decoded.messages[:MAX_MESSAGES])
-    context = _Context(product, messages, received_at) if product is not None else None
+def report(
+    decoded: DecodedRequest, received_at: datetime, status: int, reader: Product | None = None
+) -> Report:
+    """What would become of each message of an accepted request.
+
+    *reader* is the product that the request may read. Without it, the report says nothing of what
+    is stored.
+    """
+    head, messages = _head(status, decoded.key, reader), decoded.messages[:MAX_MESSAGES]
+    if reader is not None:
+        context = _Context(reader, messages, received_at)
+        return {
+            **head,
+            "messages": [_read_message(each, context, received_at) for each in messages],
+        }
+    problem = None if head["key"] == VALID else DropReason(head["key"])
+    message_ids: set[str] = set()
+    reports = [_check_message(each, problem, message_ids, received_at) for each in messages]
+    return {**head, "messages": reports}
+
+
+def _head(status: int, key: str, reader: Product | None) -> Report:
+    if reader is not None:
+        product, state = {"name": reader.name}, DropReason.READ_TOKEN.value
+    else:
+        problem = key_problem(key)
+        product, state = None, VALID if problem is None else problem.value
+    return {"status": status, "product": product, "key": state}
+
+
+def _check_message(
+    message: Payload, problem: DropReason | None, earlier_ids: set[str], received_at: datetime
+) -> Report:
+    """What the request alone says of the message. *earlier_ids* are those of messages before it."""
+    if problem is not None:
+        return _dropped(message, problem, received_at)
+    if isinstance(message, UnusableMessage):
+        return _dropped(message, message.reason, received_at, message.detail)
+    if message.message_id is not None:
+        if message.message_id in earlier_ids:
+            return _dropped(message, DropReason.DUPLICATE, received_at)
+        earlier_ids.add(message.message_id)
     return {
-        **_head(status, product, key_reason),
-        "messages": [_report_message(each, context, key_reason, received_at) for each in messages],
+        "outcome": "accepted",
+        "reason": None,
+        "explanation": _ACCEPTED,
+        "notes": _clock_notes(message, received_at),
+        "message": describe_message(message, received_at),
     }
-
-
-def _head(status: int, product: Product | None, reason: DropReason | None) -> Report:
-    head: Report = {
-        "status": status,
-        "product": {"name": product.name} if product else None,
-        "key": "valid" if reason is None else reason.value,
-    }
-    return head
 
 
 class _Context:
@@ -128,14 +162,10 @@ def _longest_lookback(product_id: int) -> timedelta:
     return timedelta(days=longest["days"] or 0)
 
 
-def _report_message(
-    message: Payload, context: _Context | None, key_reason: DropReason | None, received_at: datetime
-) -> Report:
-    if key_reason is not None:
-        return _dropped(message, key_reason, received_at)
+def _read_message(message: Payload, context: _Context, received_at: datetime) -> Report:
+    """What would become of the message, sent with a key of the product that is read."""
     if isinstance(message, UnusableMessage):
         return _dropped(message, message.reason, received_at, message.detail)
-    assert context is not None
     if id(message) in context.forgotten:
         return _dropped(message, DropReason.FORGOTTEN, received_at)
     if message.message_id is not None:
@@ -205,15 +235,21 @@ def _json(value: object) -> str:
 
 
 def _time_notes(message: Message, context: _Context, received_at: datetime) -> list[dict[str, str]]:
+    if notes := _clock_notes(message, received_at):
+        return notes
+    if isinstance(message, Track) and received_at - message.timestamp >= context.lookback:
+        days = f"Scores count {context.lookback.days} days at most."
+        return [{"code": "too_old_to_score", "message": f"{_TOO_OLD} {days}"}]
+    return []
+
+
+def _clock_notes(message: Message, received_at: datetime) -> list[dict[str, str]]:
     at = message.timestamp
     if timestamps.looks_like_seconds(at):
         text = f"The timestamp is {at:%Y-%m-%d}. {SECONDS_HINT}"
         return [{"code": "timestamp_in_seconds", "message": text}]
     if timestamps.was_clamped(at, received_at):
         return [{"code": "timestamp_in_future", "message": f"{CLAMPED} {CLOCK_HINT}"}]
-    if isinstance(message, Track) and received_at - at >= context.lookback:
-        days = f"Scores count {context.lookback.days} days at most."
-        return [{"code": "too_old_to_score", "message": f"{_TOO_OLD} {days}"}]
     return []
 
 

@@ -3,13 +3,14 @@
 from datetime import datetime
 
 from django.db import Error
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engagement.core import credentials, request_ids, trace_context
 from engagement.logins.security_log import client_address
+from engagement.models import Product
 from ingestion import errors, refused, validation
 from ingestion.cors import CorsView
 from ingestion.doors import DecodedRequest, bodies
@@ -96,8 +97,15 @@ class ValidationView(IngestionView):
 
     accepted_status = 202
 
+    @staticmethod
+    def find_reader(request: HttpRequest) -> Product | None:
+        """The product that the request may read. Set where the view is routed, because only other
+        apps know. Raises IngestionError."""
+        raise NotImplementedError
+
     def post(self, request: Request) -> HttpResponse:
         received_at = timezone.now()
+        reader = self.find_reader(request)
         body = ""
         try:
             body = bodies.read(request, self.max_body_bytes)
@@ -107,13 +115,17 @@ class ValidationView(IngestionView):
                 raise
             error = spelling_hint(raised, body)
             key = refused.find_key(body, request.META)
-            self._limit(request, key)
-            return Response(validation.report_error(error, key))
-        self._limit(request, decoded.key)
-        return Response(validation.report(decoded, received_at, self.accepted_status))
+            self._limit(request, key, reader)
+            return Response(validation.report_error(error, key, reader))
+        self._limit(request, decoded.key, reader)
+        status = self.accepted_status
+        return Response(validation.report(decoded, received_at, status, reader))
 
-    def _limit(self, request: Request, key: str) -> None:
-        """Raise IngestionError if the key or the address has sent too many requests."""
+    def _limit(self, request: Request, key: str, reader: Product | None) -> None:
+        """Raise IngestionError if the key or the address has sent too many requests. A read token
+        has a limit of its own."""
+        if reader is not None:
+            return
         wait = max(
             _per_key.wait(credentials.digest(key)), _per_address.wait(client_address(request))
         )
@@ -126,6 +138,8 @@ class ValidationView(IngestionView):
     def handle_exception(self, exc: Exception) -> Response:
         if isinstance(exc, Error):
             return super().handle_exception(group_commit.InboxUnavailable(RETRY_AFTER))
+        if isinstance(exc, IngestionError) and exc.status == 401:
+            return self.error_response(exc, {"WWW-Authenticate": "Bearer"})
         return super().handle_exception(exc)
 
 

@@ -46,7 +46,7 @@ class TokenRateThrottle(BaseThrottle):
 
     def wait(self) -> int:
         """Whole seconds until the next minute begins, at least 1."""
-        return max(1, math.ceil((_minute(self._now) + MINUTE - self._now).total_seconds()))
+        return seconds_left(self._now)
 
 
 def rate_limit_headers(limit: int, requests: int, reset_seconds: int) -> dict[str, str]:
@@ -62,6 +62,11 @@ def count_request(token: ApiToken, now: datetime) -> int:
     """Count a request of the token and return how many it made in this minute."""
     ((requests,),) = sql.fetch(_COUNT, {"token": token.pk, "minute": _minute(now)})
     return int(requests)
+
+
+def seconds_left(now: datetime) -> int:
+    """Whole seconds until the next minute begins, at least 1."""
+    return max(1, math.ceil((_minute(now) + MINUTE - now).total_seconds()))
 
 
 def _minute(now: datetime) -> datetime:

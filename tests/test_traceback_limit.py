@@ -97,7 +97,7 @@ def test_what_is_remembered_is_bounded() -> None:
     for number in range(3 * MAX_KEPT):
         error = type(f"Error{number}", (Exception,), {})()
         assert limit.filter(logging.LogRecord(NAME, 40, "", 0, "", (), (type(error), error, None)))
-    assert len(limit._seen) <= MAX_KEPT
+    assert len(limit._entries) <= MAX_KEPT
 
 
 def test_the_service_and_its_web_server_log_through_it() -> None:
@@ -108,5 +108,5 @@ def test_the_service_and_its_web_server_log_through_it() -> None:
 
     handlers = GunicornLogger(Config()).error_log.handlers
     assert handlers and all(
-        any(isinstance(one, TracebackLimit) for one in handler.filters) for handler in handlers
+        any(isinstance(each, TracebackLimit) for each in handler.filters) for handler in handlers
     )

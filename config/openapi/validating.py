@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from config.openapi import sending
+from config.openapi import reading, sending
 from config.openapi.pieces import (
     RETRY_AFTER,
     Json,
@@ -55,8 +55,9 @@ _RESULT = _object(
     "What would become of a message.",
     {
         "outcome": {
-            "enum": ["recorded", "waiting", "dropped"],
-            "description": "`waiting`: kept, and counted once its user is identified.",
+            "enum": ["accepted", "recorded", "waiting", "dropped"],
+            "description": "`accepted` is all that an ingestion key learns. With a read token, "
+            "`recorded`, or `waiting`: kept, and counted once its user is identified.",
         },
         "reason": {"enum": [*DropReason.values, None], "description": "Why it would be dropped."},
         "explanation": {"type": "string"},
@@ -91,7 +92,7 @@ SCHEMAS: Json = {
                     {"type": "null"},
                     _object("The product.", {"name": {"type": "string"}}),
                 ],
-                "description": "The product of the key, if the key is valid.",
+                "description": "The product of the read token. Null with an ingestion key.",
             },
             "key": {
                 "enum": [
@@ -118,15 +119,16 @@ SCHEMAS: Json = {
     ),
 }
 
-_RECORDED: Json = {
+_ACCEPTED: Json = {
     "status": 202,
-    "product": {"name": "Example"},
+    "product": None,
     "key": "valid",
     "messages": [
         {
-            "outcome": "recorded",
+            "outcome": "accepted",
             "reason": None,
-            "explanation": "It would be recorded.",
+            "explanation": "It would be accepted. The ingestion log, and this endpoint with a read "
+            "token, say whether it counts.",
             "notes": [],
             "message": {
                 "type": "track",
@@ -155,12 +157,15 @@ _REFUSED: Json = {
 }
 _ABOUT = f"""
 Takes what `{{endpoint}}` takes, and returns what would become of it: what the service understands,
-the time that it would use, and why a message would be dropped. It accepts and stores nothing.
+the time that it would use, and what is wrong with it. It accepts and stores nothing.
 
 The response is `200`, whatever is wrong. `status` is the status that the endpoint itself would
-return, and `error` its error. A key that is not valid learns nothing about products. A batch gets
-a report on its first {MAX_MESSAGES} messages. About {REQUESTS_PER_MINUTE} requests a minute are
-allowed for each key.
+return, and `error` its error. A batch gets a report on its first {MAX_MESSAGES} messages.
+
+An ingestion key learns nothing of what is stored. Instead of the key, send a read token that reads
+users with their traits, and accounts: the report then says whether a message with a key of the
+token's product would be recorded, wait for its user to be identified, or be dropped, and why. The
+limit of a key is about {REQUESTS_PER_MINUTE} requests a minute, and that of a token its usual one.
 """
 
 
@@ -174,7 +179,7 @@ def _validate(id: str, summary: str, schema: str, example: Json, endpoint: str) 
         schema,
         {id: example},
         tag="Sending",
-        security=[{"ingestionKey": []}],
+        security=[{"ingestionKey": []}, *reading.SECURITY],
         limit=limit,
     )
     return operation | {
@@ -182,8 +187,10 @@ def _validate(id: str, summary: str, schema: str, example: Json, endpoint: str) 
             "200": json_response(
                 reference("ValidationReport"),
                 "What would become of the request.",
-                {"recorded": _RECORDED, "refused": _REFUSED},
+                {"accepted": _ACCEPTED, "refused": _REFUSED},
             ),
+            "401": reading.UNKNOWN_TOKEN,
+            "403": reading.FORBIDDEN,
             "429": error_response(
                 "`rate_limited`: too many requests.",
                 "rate_limited",

@@ -13,7 +13,7 @@ from django.test import Client
 
 from config.openapi import assembly
 from engagement.core import credentials
-from engagement.models import Workspace
+from engagement.models import Product, Workspace
 from ingestion import validation, views
 from ingestion.doors import bodies
 from ingestion.inbox import group_commit
@@ -164,11 +164,13 @@ def test_sending(
 def test_validating(
     operation: Operation,
     client: Client,
+    acme: Product,
     acme_key: str,
     shapes: Shapes,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     key: Any = {"HTTP_AUTHORIZATION": f"Basic {acme_key}"}
+    powerless = ApiToken.create(acme, "none", reads=ApiToken.Reads.NOTHING)
 
     def post(body: bytes) -> Any:
         return client.generic("POST", operation.path, body, "application/json", **key)
@@ -178,7 +180,10 @@ def test_validating(
     examples = media(operation.spec["requestBody"])["examples"]
     samples = [msgspec.json.encode(example["value"]) for example in examples.values()]
     exchanges = [Exchange("200", post(body)) for body in (*samples, b"[")]
-    with mock.patch.object(validation, "find_sender", side_effect=OperationalError("closed")):
+    for token, status in (("eds_x", "401"), (powerless.secret, "403")):
+        headers: Any = {"HTTP_AUTHORIZATION": f"Bearer {token}"}
+        exchanges.append(Exchange(status, client.post(operation.path, **headers)))
+    with mock.patch.object(validation, "key_problem", side_effect=OperationalError("closed")):
         exchanges.append(Exchange("503", post(samples[0])))
     limit = RateLimit(1)
     limit.wait(credentials.digest(acme_key))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from pytest_django import Settings
 
 from config.server import handover
 from engagement.core import credentials
@@ -16,6 +17,7 @@ from ingestion import views
 from ingestion.drain import processing
 from ingestion.models import DropReason, InboxMessage, IngestionKey, RefusedCount
 from ingestion.rate_limits import RateLimit
+from readapi.models import ApiToken
 from tests.engagement.history import group, identify
 from tests.ingestion.examples import MINIMAL
 from tests.pipeline.conftest import Post
@@ -57,10 +59,10 @@ def test_it_says_what_would_be_recorded_and_records_nothing(
         body |= {"traits": {"plan": "free"}, "messageId": "m1", "properties": {"a": 1}}
         answer = validate(post, path, body)
         assert (answer["status"], answer["key"]) == (202, "valid")
-        assert answer["product"] == {"name": "Acme"} and "error" not in answer
+        assert answer["product"] is None and "error" not in answer
         outcome = only(answer)
         is_track = kind == "track"
-        assert outcome["outcome"] == ("waiting" if is_track else "recorded")
+        assert outcome["outcome"] == "accepted"
         assert outcome["message"] == {
             "type": kind,
             "userId": "ada",
@@ -86,7 +88,7 @@ def test_a_refused_request_gets_the_very_error_of_its_endpoint(post: Post, acme:
             answer = validate(post, f"/v2/validate/{kind}", body_at_no_time)
             assert answer["error"] == refusal.json()["error"]
             assert answer["status"] == refusal.status_code >= 400
-            assert (answer["messages"], answer["product"]) == ([], {"name": "Acme"})
+            assert (answer["messages"], answer["product"]) == ([], None)
     answer = validate(post, "/v2/validate", TRACK)
     assert answer["error"]["field"] == "type" and "identify, group, track" in str(answer)
     assert validate(post, "/v2/validate/batch", {"batch": 1})["error"]["field"] == "batch"
@@ -117,7 +119,53 @@ def test_a_key_that_is_not_valid_learns_why_and_nothing_else(
         assert (error["key"], error["product"], error["status"]) == (reason.value, None, 400)
 
 
-def test_each_reason_of_the_drain_is_told_before(post: Post, acme: Product, acme_key: str) -> None:
+def test_a_key_learns_nothing_of_what_is_stored(
+    post: Post, acme: Product, acme_key: str, acme_token: str
+) -> None:
+    """Browsers show a key to everybody."""
+    wait(acme_key, identify("ada"), identify("gone"))
+    assert post("/v2/identify", {"userId": "ada", "messageId": "m1"}).status_code == 202
+    drain()
+    forgotten_user = SubjectRef(acme.pk, SubjectScope.USER, "gone")
+    forgetting.forget(forgotten_user, timezone.now(), suppress=True)
+    reports = []
+    for user, message_id in (("ada", "m1"), ("bob", "m2"), ("gone", "m3")):
+        old = (timezone.now() - timedelta(days=20)).isoformat()
+        body = {"userId": user, "event": "x", "messageId": message_id, "timestamp": old}
+        report = validate(post, "/v2/validate/track", body)
+        assert "Acme" not in str(report)
+        outcome = only(report)
+        assert (outcome["outcome"], outcome["reason"], outcome["notes"]) == ("accepted", None, [])
+        reports.append(outcome["explanation"])
+    assert len(set(reports)) == 1
+
+
+def test_a_read_token_sees_what_a_message_would_meet(
+    post: Post, acme: Product, acme_key: str, acme_token: str, settings: Settings
+) -> None:
+    wait(acme_key, identify("ada"))
+    drain()
+
+    def ask(token: str, body: Any = TRACK) -> Any:
+        return post("/v2/validate/track", body, HTTP_AUTHORIZATION=f"Bearer {token}")
+
+    answer = ask(acme_token).json()
+    assert (answer["key"], answer["product"]) == ("read_token", {"name": "Acme"})
+    assert only(answer)["outcome"] == "recorded"
+    assert only(ask(acme_token, {**TRACK, "userId": "bob"}).json())["outcome"] == "waiting"
+    assert ask(acme_token, {}).json()["error"]["field"] == "userId"
+    assert ask("eds_unknown").status_code == 401
+    for rights in ({"reads": ApiToken.Reads.ACCOUNTS}, {"hides_user_traits": True}):
+        refused = ask(ApiToken.create(acme, "less", **rights).secret)
+        assert refused.status_code == 403
+        assert refused.json()["error"]["code"] == "insufficient_rights"
+    settings.READ_REQUESTS_PER_MINUTE = 1
+    assert ask(acme_token).status_code == 429
+
+
+def test_each_reason_of_the_drain_is_told_before(
+    post: Post, acme: Product, acme_key: str, acme_token: str
+) -> None:
     now = timezone.now()
     forgotten_user = SubjectRef(acme.pk, SubjectScope.USER, "gone")
     wait(acme_key, identify("gone"), identify("ada"), group("org"))
@@ -130,7 +178,8 @@ def test_each_reason_of_the_drain_is_told_before(post: Post, acme: Product, acme
     forgetting.forget(forgotten_user, now, suppress=True)
 
     def outcome_of(kind: str, **body: Any) -> Any:
-        return only(validate(post, f"/v2/validate/{kind}", body))
+        headers = {"HTTP_AUTHORIZATION": f"Bearer {acme_token}"}
+        return only(validate(post, f"/v2/validate/{kind}", body, **headers))
 
     assert outcome_of("track", **TRACK)["explanation"] == "It would be recorded."
     assert outcome_of("track", userId="gone", event="x")["reason"] == DropReason.FORGOTTEN
@@ -157,7 +206,7 @@ def test_each_reason_of_the_drain_is_told_before(post: Post, acme: Product, acme
     assert outcome_of("track", **TRACK)["message"]["timestampFrom"] == "receipt"
 
 
-def test_a_batch_gets_a_report_on_each_message(post: Post, acme: Product, acme_key: str) -> None:
+def test_a_batch_gets_a_report_on_each_message(post: Post, acme: Product, acme_token: str) -> None:
     batch = [
         {"type": "track", "userId": "ada", "event": "before"},
         {"type": "identify", "userId": "ada", "messageId": "m1"},
@@ -167,14 +216,18 @@ def test_a_batch_gets_a_report_on_each_message(post: Post, acme: Product, acme_k
         {"type": "track"},
         *[{"type": "group", "groupId": "org"}] * 200,
     ]
-    answer = validate(post, "/v2/validate/batch", {"batch": batch})
-    assert answer["status"] == 200 and len(answer["messages"]) == 100
-    assert [outcome["outcome"] for outcome in answer["messages"][:7]] == [
-        *("waiting", "recorded", "dropped", "recorded", "dropped", "dropped", "recorded")
-    ]
-    reasons = [outcome["reason"] for outcome in answer["messages"][:7]]
-    assert reasons[2] == "duplicate" and reasons[4:6] == ["anonymous", "unusable"]
-    assert "event is required" in answer["messages"][5]["explanation"]
+    for headers, recorded, waiting in (
+        ({}, "accepted", "accepted"),
+        ({"HTTP_AUTHORIZATION": f"Bearer {acme_token}"}, "recorded", "waiting"),
+    ):
+        answer = validate(post, "/v2/validate/batch", {"batch": batch}, **headers)
+        assert answer["status"] == 200 and len(answer["messages"]) == 100
+        assert [outcome["outcome"] for outcome in answer["messages"][:7]] == [
+            *(waiting, recorded, "dropped", recorded, "dropped", "dropped", recorded)
+        ]
+        reasons = [outcome["reason"] for outcome in answer["messages"][:7]]
+        assert reasons[2] == "duplicate" and reasons[4:6] == ["anonymous", "unusable"]
+        assert "event is required" in answer["messages"][5]["explanation"]
     assert not InboxMessage.objects.exists()
 
 
