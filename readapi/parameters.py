@@ -27,6 +27,13 @@ LIST_PARAMETERS = ("expand", "traits")
 # They may be repeated, and each value may contain commas. No value contains the separator.
 REPEATED_PARAMETERS = ("trait",)
 SEPARATOR = "\0"
+# A client that sends a parameter with this value asks for what it gets without it.
+DEFAULTS = {
+    "sort": "-score",
+    "total": "false",
+    "exclude_defaults": "false",
+    "offset": "0",
+}
 
 # No sign, no space, no digits of other scripts, and no more digits than a bigint has.
 _INTEGER = re.compile(r"[0-9]{1,19}", re.ASCII)
@@ -86,6 +93,15 @@ def require_known(parameters: Parameters, accepted: Collection[str]) -> None:
             raise InvalidRequest("unknown_parameter", message, name)
 
 
+def without_defaults(parameters: Parameters) -> Parameters:
+    """The parameters that do not just repeat a default.
+
+    Generated clients send every default that they know of, also beside ``cursor`` and
+    ``changed_since``, where any other value would be wrong.
+    """
+    return {name: value for name, value in parameters.items() if DEFAULTS.get(name) != value}
+
+
 def workspace_id(parameters: Parameters) -> int:
     text = parameters.get("workspace_id", "")
     if not text:
@@ -108,7 +124,7 @@ def limit(parameters: Parameters, largest: int) -> int:
 
 def offset(parameters: Parameters) -> int:
     """The number of records before the page."""
-    number = _integer(parameters.get("offset", "0"))
+    number = _integer(parameters.get("offset", DEFAULTS["offset"]))
     if number is None:
         raise _invalid("offset", "offset must be 0 or a positive integer.", "invalid_offset")
     return number

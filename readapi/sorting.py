@@ -63,7 +63,7 @@ def choices(scope: Scope) -> list[str]:
 
 
 def parse(query: Parameters, scope: Scope) -> Sort:
-    text = parameters.choice(query, "sort", choices(scope)) or "-score"
+    text = parameters.choice(query, "sort", choices(scope)) or parameters.DEFAULTS["sort"]
     return Sort(text.removeprefix("-"), descending=text.startswith("-"))
 
 

@@ -28,6 +28,7 @@ _NUMBER: Json = {"type": "integer", "minimum": 0, "maximum": parameters.MAX_INTE
 _ID: Json = {**_NUMBER, "minimum": 1}
 _TEXT: Json = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]*$"}
 
+# No schema has a default: generated clients would send it with every request.
 _PARAMETERS = [
     query("workspace_id", _ID, "The workspace to read.", required=True, example=1),
     query("id", _ID, "The account's ID. Use either this or `match_type`."),
@@ -38,7 +39,7 @@ _PARAMETERS = [
     ),
     query(
         "exclude_defaults",
-        {"type": "boolean", "default": False},
+        {"type": "boolean"},
         "Leave out the segments that every workspace comes with.",
     ),
     query(
@@ -79,7 +80,7 @@ _PARAMETERS = [
     ),
     query(
         "total",
-        {"type": "boolean", "default": False},
+        {"type": "boolean"},
         "Add `pagination.total`, the number of records on all pages.",
     ),
     list_query(
@@ -92,19 +93,15 @@ _PARAMETERS = [
     ),
     query(
         "limit",
-        {
-            "type": "integer",
-            "minimum": 1,
-            "default": parameters.DEFAULT_LIMIT,
-        },
-        "The maximum number of records on a page.",
+        {"type": "integer", "minimum": 1},
+        f"The maximum number of records on a page; by default {parameters.DEFAULT_LIMIT}.",
     ),
     query(
         "offset",
-        {**_NUMBER, "default": 0},
+        _NUMBER,
         "The number of records to skip. Programs should follow `_links.next` instead: every page "
         "then costs the same, and no record repeats or is missed. Use either `offset` or `cursor`, "
-        "not both.",
+        "not both. By default 0.",
     ),
     query(
         "cursor",
@@ -194,11 +191,11 @@ def _sort_parameter(operation: ReadOperation) -> Json:
     texts = dict.fromkeys(text for scope in scopes for text in sorting.choices(scope))
     return query(
         "sort",
-        {"type": "string", "enum": list(texts), "default": "-score"},
-        "The order of the list; `-` means: highest, latest, or last first. Records without a value "
-        "come last. In a large workspace, all orders but that of the scores are some minutes old, "
-        "as `pagination.sorted_at` says. Sorting many filtered records may take too long: the API "
-        "then returns `unavailable`.",
+        {"type": "string", "enum": list(texts)},
+        f"The order of the list, by default `{parameters.DEFAULTS['sort']}`; `-` means: highest, "
+        "latest, or last first. Records without a value come last. In a large workspace, all "
+        "orders but that of the scores are some minutes old, as `pagination.sorted_at` says. "
+        "Sorting many filtered records may take too long: the API then returns `unavailable`.",
     )
 
 

@@ -101,8 +101,10 @@ class ReadView(JsonView):
         return replica.read_from_replica(partial(self._build_response_in_time, **ids))
 
     def check_parameters(self) -> None:
-        """Raises InvalidRequest for a parameter or an expansion that the endpoint does not have."""
+        """Drops parameters that say nothing. Raises InvalidRequest for a parameter or an expansion
+        that the endpoint does not have."""
         parameters.require_known(self.parameters, self.PARAMETERS)
+        self.parameters = parameters.without_defaults(self.parameters)
         self.expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
 
     def check_rights(self, ids: Mapping[str, int]) -> None:

@@ -4,9 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import requests
@@ -31,24 +34,36 @@ def description(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def read(service: Service) -> dict[str, Any]:
-    """An account with a user, as a client should read them."""
+    """Three accounts, one with three users, as a client should read them."""
     headers = {"Authorization": f"Basic {service.key}"}
-    message = {"groupId": "generated", "traits": {"plan": "pro"}}
-    requests.post(f"{service.address}/v2/group", json=message, headers=headers, timeout=10)
-    message = {"userId": "generator", "groupId": "generated"}
-    requests.post(f"{service.address}/v2/identify", json=message, headers=headers, timeout=10)
+    for account in ("generated", "generated-2", "generated-3"):
+        message = {"groupId": account, "traits": {"plan": "pro"}}
+        requests.post(f"{service.address}/v2/group", json=message, headers=headers, timeout=10)
+    for user in ("generator-3", "generator-2", "generator"):
+        message = {"userId": user, "groupId": "generated"}
+        requests.post(f"{service.address}/v2/identify", json=message, headers=headers, timeout=10)
     reading = {"Authorization": f"Bearer {service.read_token}"}
-    address = f"{service.address}/v2/users?workspace_id={service.workspace_id}"
+    address = f"{service.address}/v2/users?workspace_id={service.workspace_id}&segment_id="
+
+    def all_users() -> Any:
+        segments = f"{service.address}/v2/segments?workspace_id={service.workspace_id}&scope=user"
+        return requests.get(segments, headers=reading, timeout=10).json()["data"][0]["id"]
 
     def scored() -> Any:
-        return requests.get(address, headers=reading, timeout=10).json()["data"]
+        found = requests.get(f"{address}{all_users()}", headers=reading, timeout=10).json()["data"]
+        ids = {user["tracking_id"] for user in found}
+        return {"generator", "generator-2", "generator-3"} <= ids
 
-    until(scored, "the user's score", 60)
+    until(scored, "the users' scores", 60)
     return {
         "total": 1,
         "listed": [["generated", "pro", 0]],
         "days": 90,
-        "users": ["generator"],
+        "users": ["generator", "generator-2", "generator-3"],
+        "pages": [1, 2],
+        "members": [1, 2],
+        "mirrored": ["generated", "generated-2", "generated-3"],
+        "has_changes_only": True,
         "error": "invalid_limit",
     }
 
@@ -114,6 +129,8 @@ def read_with(client: Any, workspace_id: int) -> dict[str, Any]:
     account = import_module("generated_client.api.accounts.get_account")
     users = import_module("generated_client.api.accounts.list_account_users")
     models = import_module("generated_client.models")
+    segments = import_module("generated_client.api.segments.list_segments")
+    members = import_module("generated_client.api.segments.list_members")
     scope = {"client": client, "workspace_id": workspace_id}
 
     page = accounts.sync(
@@ -129,10 +146,46 @@ def read_with(client: Any, workspace_id: int) -> dict[str, Any]:
     full = account.sync(listed.id, **scope, expand=list(models.GetAccountExpandItem))
     refused = accounts.sync(**scope, limit=0)
     assert isinstance(refused, models.ErrorResponse)
+    found = segments.sync(**scope, scope=models.ListSegmentsScope.USER, limit=1)
+    everybody = partial(members.sync, found.data[0].id, **scope)
+    mirrored, token = follow(partial(accounts.sync, **scope), "start")
+    changed, _ = follow(partial(accounts.sync, **scope), token)
     return {
         "total": page.pagination.total,
         "listed": [[listed.tracking_id, listed.traits["plan"], listed.metrics.raw_score]],
         "days": len(full.data.history),
-        "users": [user.tracking_id for user in users.sync(listed.id, **scope).data],
+        "users": sorted(user.tracking_id for user in users.sync(listed.id, **scope).data),
+        "pages": two_pages(partial(accounts.sync, **scope)),
+        "members": two_pages(everybody),
+        "mirrored": sorted(
+            account.tracking_id
+            for account in mirrored.values()
+            if account.tracking_id.startswith("generated")
+        ),
+        "has_changes_only": len(changed) < len(mirrored),
         "error": refused.error.code,
     }
+
+
+def parameter_of(link: str, name: str) -> str:
+    return parse_qs(urlsplit(link).query)[name][0]
+
+
+def two_pages(read_list: Callable[..., Any]) -> list[int]:
+    """The number of records on the first page, and of different ones on the first two."""
+    first = read_list(limit=1)
+    second = read_list(limit=1, cursor=parameter_of(first.field_links.next_, "cursor"))
+    ids = {row.id for page in (first, second) for row in page.data}
+    return [len(first.data), len(ids)]
+
+
+def follow(read_list: Callable[..., Any], token: str) -> tuple[dict[int, Any], str]:
+    """The records that changed since the token, and the token of the next walk."""
+    changed: dict[int, Any] = {}
+    page = read_list(changed_since=token, limit=2)
+    while True:
+        changed |= {row.id: row for row in page.data}
+        if not page.pagination.has_more:
+            return changed, parameter_of(page.field_links.changes, "changed_since")
+        cursor = parameter_of(page.field_links.next_, "cursor")
+        page = read_list(changed_since=token, limit=2, cursor=cursor)

@@ -54,6 +54,14 @@ def test_operation_ids_are_unique(described: dict[str, Any]) -> None:
     assert {tag for _, _, spec in operations(described) for tag in spec["tags"]} == tags
 
 
+def test_no_parameter_has_a_default(described: dict[str, Any]) -> None:
+    """Generated clients would send it with every request."""
+    operations = [each for path in described["paths"].values() for each in path.values()]
+    for operation in operations:
+        for parameter in operation.get("parameters", ()):
+            assert "default" not in parameter["schema"], (operation["operationId"], parameter)
+
+
 def test_version_1_is_legacy_and_nothing_else(described: dict[str, Any]) -> None:
     for _, path, spec in operations(described):
         assert spec.get("deprecated", False) == path.startswith("/v1/"), path

@@ -313,7 +313,7 @@ def write_stamps(product_id: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "extra", ["sort=score", "total=true", "offset=0", "domain=x", "trait=a:b", "segment_id=1"]
+    "extra", ["sort=score", "total=true", "offset=1", "domain=x", "trait=a:b", "segment_id=1"]
 )
 def test_filters_and_orders_are_refused(
     extra: str, acme_reads: Reads, workspace: Workspace
@@ -323,6 +323,20 @@ def test_filters_and_orders_are_refused(
     error = response.json()["error"]
     assert (response.status_code, error["code"]) == (400, "invalid_parameter")
     assert error["field"] == extra.partition("=")[0]
+
+
+def test_defaults_are_accepted(acme_reads: Reads, workspace: Workspace) -> None:
+    """Generated clients send every default that they know."""
+    make_account(workspace, "initech")
+    make_account(workspace, "hooli")
+    address = f"/v2/accounts?workspace_id={workspace.pk}&limit=1"
+    defaults = "&sort=-score&total=false&offset=0"
+    first = acme_reads(f"{address}&changed_since=start{defaults}").json()
+    second = acme_reads(first["_links"]["next"] + defaults).json()
+    token = second["_links"]["changes"]
+    assert "sort" not in token and "total" not in token
+    last = acme_reads(token + defaults).json()
+    assert [len(body["data"]) for body in (first, second, last)] == [1, 1, 0]
 
 
 def test_a_token_is_of_one_list(

@@ -114,6 +114,20 @@ def test_past_the_end_there_is_an_empty_page_with_a_prev_link(
     assert before["pagination"]["offset"] == offset - 5
 
 
+def test_defaults_may_be_sent_beside_a_cursor(
+    acme_reads: Reads, workspace: Workspace, seven: list[str]
+) -> None:
+    """Generated clients send every default that they know."""
+    defaults = "&sort=-score&total=false&offset=0"
+    body = page(acme_reads, f"/v2/accounts?workspace_id={workspace.id}&limit=4{defaults}")
+    following = body["_links"]["next"]
+    assert "sort" not in following and "total" not in following
+    assert names(page(acme_reads, following + defaults)) == ["e", "f", "g"]
+    segments = "/v2/segments?limit=1&exclude_defaults=false&offset=0"
+    body = page(acme_reads, f"{segments}&workspace_id={workspace.id}")
+    assert page(acme_reads, body["_links"]["next"] + "&exclude_defaults=false")["data"]
+
+
 def test_the_limit_may_change_between_pages(
     acme_reads: Reads, workspace: Workspace, seven: list[str]
 ) -> None:

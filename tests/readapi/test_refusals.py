@@ -104,7 +104,7 @@ def test_an_offset_is_from_0(address: str, acme_reads: Reads, workspace: Workspa
 
 
 def test_offset_and_cursor_are_mutually_exclusive(acme_reads: Reads, workspace: Workspace) -> None:
-    code = error_of(acme_reads, "/v2/users", workspace_id=workspace.id, offset=0, cursor="A")
+    code = error_of(acme_reads, "/v2/users", workspace_id=workspace.id, offset=1, cursor="A")
     assert code == ("invalid_offset", "offset")
 
 
