@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from exports.models import ExportRun, Extent, Table
-from exports.tables import TABLES
+from exports.tables import TABLES, format_value
 
 NAME = "manifest.json"
 VERSION = 1
@@ -43,6 +43,8 @@ def _table(table: str, files: list[Any]) -> dict[str, Any]:
     own = [file for file in files if file.table == table]
     return {
         "rows": sum(file.rows for file in own),
+        "first_read_at": _time(own[0].read_at) if own else None,
+        "last_read_at": _time(own[-1].read_at) if own else None,
         "columns": [column._asdict() for column in TABLES[Table(table)].columns],
         "files": [
             {"name": file.name, "rows": file.rows, "bytes": file.bytes, "sha256": file.sha256}
@@ -57,4 +59,4 @@ def _state(cursor: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _time(at: datetime | None) -> str | None:
-    return at.isoformat().replace("+00:00", "Z") if at else None
+    return format_value(at) or None

@@ -205,6 +205,8 @@ class ExportFile(models.Model):
     rows = models.BigIntegerField()
     bytes = models.BigIntegerField()
     sha256 = models.CharField(max_length=64)
+    # When reading its rows began; None in runs of an older release.
+    read_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["id"]

@@ -21,8 +21,10 @@ from exports.cursors import Cursor
 from exports.models import ExportFile, ExportRun, Extent, ScheduledExport, Table
 from exports.tables import TABLES
 
-# Longer than a part takes to write.
-LEASE = timedelta(seconds=240)
+# A worker that reads renews it again and again.
+LEASE = timedelta(seconds=60)
+# Longer than a store may take for a file.
+PUT_LEASE = timedelta(seconds=120)
 # The pauses after failures in a row. After the last one the run fails.
 BACKOFF = [timedelta(minutes=minutes) for minutes in (1, 5, 15, 60)]
 ROWS_PER_STATEMENT = 5_000
@@ -37,7 +39,7 @@ class LeaseLost(Exception):
 def register_times() -> None:
     clocks.register(ScheduledExport, {"next_run_at": timedelta(days=8)})
     unfinished_state = {"state__in": ExportRun.UNFINISHED}
-    ahead = {"due_at": 2 * BACKOFF[-1], "leased_until": 2 * LEASE}
+    ahead = {"due_at": 2 * BACKOFF[-1], "leased_until": 2 * PUT_LEASE}
     clocks.register(ExportRun, ahead, unfinished_state)
 
 
@@ -115,9 +117,15 @@ def claim(now: datetime) -> ExportRun | None:
         fail(run, run.error or CRASHED, now)
 
 
-def renew(run: ExportRun, now: datetime) -> None:
+def renew(run: ExportRun, now: datetime, lease: timedelta = LEASE) -> None:
     """Keep the run for another while. Raises LeaseLost."""
-    _update(run, leased_until=now + LEASE)
+    _update(run, leased_until=now + lease)
+
+
+def renew_in_time(run: ExportRun, now: datetime) -> None:
+    """Keep the run for another while if half of the lease is over. Raises LeaseLost."""
+    if run.leased_until is None or run.leased_until < now + LEASE / 2:
+        renew(run, now)
 
 
 def release(run: ExportRun, now: datetime) -> None:
@@ -172,8 +180,11 @@ def _expected_rows(export: ScheduledExport, score_set: int) -> int | None:
     return sum(plural[TABLES[Table(table)].scope] for table in export.tables)
 
 
-def store_part(run: ExportRun, name: str, rows: int, content: bytes, after: int | None) -> None:
-    """Store that a part was written, and where the next one begins."""
+def store_part(
+    run: ExportRun, name: str, rows: int, content: bytes, after: int | None, read_at: datetime
+) -> None:
+    """Store that a part was written, and where the next one begins. *read_at* is when reading its
+    rows began."""
     with transaction.atomic():
         is_last = after is None
         _update(
@@ -194,6 +205,7 @@ def store_part(run: ExportRun, name: str, rows: int, content: bytes, after: int 
             rows=rows,
             bytes=len(content),
             sha256=sha256(content).hexdigest(),
+            read_at=read_at,
         )
 
 

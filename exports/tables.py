@@ -6,7 +6,7 @@ changes has all that changed.
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from engagement import changes
@@ -250,5 +250,6 @@ def format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
+        # As in the read API, with microseconds also where they are zero.
+        return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     return value.isoformat() if isinstance(value, date) else str(value)

@@ -85,7 +85,8 @@ class _Writer:
         return True
 
     def _write_part(self, store: Store, score_set: ScoreSet) -> None:
-        run = self._run
+        run, read_at = self._run, self._clock()
+        runs.renew(run, read_at)
         since = cursors.cursor_of(run.since) if run.since else None
         until = cursors.cursor_of(run.until)
         cursors.show_scores_of(score_set, until)
@@ -95,6 +96,7 @@ class _Writer:
         rows = text_bytes = 0
         after: int | None = run.after
         while after is not None and rows < files.MAX_ROWS and text_bytes < files.MAX_BYTES:
+            runs.renew_in_time(run, self._clock())
             chunk = tables.read_chunk(table, span, after)
             part.add(chunk.rows)
             rows, after = rows + len(chunk.rows), chunk.after
@@ -105,11 +107,11 @@ class _Writer:
         name = f"{table}-{run.part_number:05}{files.suffix(run.export.format)}"
         content = part.finish()
         self._put(store, name, content)
-        runs.store_part(run, name, rows, content, after)
+        runs.store_part(run, name, rows, content, after, read_at)
 
     def _put(self, store: Store, name: str, content: bytes, *type: str) -> None:
         # So that no other worker writes the same file at the same time.
-        runs.renew(self._run, self._clock())
+        runs.renew(self._run, self._clock(), runs.PUT_LEASE)
         store.put(f"{self._run.folder}/{name}", content, *type)
 
 

@@ -19,7 +19,7 @@ from engagement.rules.rules import (
 from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
 from engagement.segments.members import members_filter
 from readapi import parameters, queries
-from readapi.errors import InvalidRequest, NotFound
+from readapi.errors import InvalidRequest
 from readapi.parameters import Lookup, Parameters
 
 # Each finds all subjects with this value.
@@ -47,9 +47,14 @@ class ListFilter:
         return bool(self.lookups or self.conditions or self.insight or self.segment)
 
     def within(self, segment: Segment | None) -> "ListFilter":
-        """The same filter, for members of the segment. Raises NotFound for another scope."""
+        """The same filter, for members of the segment. Raises InvalidRequest for another scope."""
         if segment is not None and segment.scope != self.scope:
-            raise NotFound
+            raise InvalidRequest(
+                "invalid_parameter",
+                f"This is a segment of {segment.scope}s. Name one of {self.scope}s here, or read "
+                f"/v2/{segment.scope}s.",
+                "segment_id",
+            )
         return replace(self, segment=segment)
 
     def apply(self, rows: QuerySet[Any], workspace: Workspace) -> QuerySet[Any]:

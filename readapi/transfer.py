@@ -27,6 +27,8 @@ def prepare(request_headers: Mapping[str, Any], response: HttpResponse) -> HttpR
     if response.status_code == 200:
         etag = f'W/"{hashlib.blake2b(content, digest_size=12).hexdigest()}"'
         response.headers["ETag"] = etag
+        # Only the client keeps it, and asks with the ETag before each use.
+        response.headers["Cache-Control"] = "private, no-cache"
         if _has(etag, request_headers.get("HTTP_IF_NONE_MATCH", "")):
             return _not_modified(response)
     if len(content) >= MIN_COMPRESSED_BYTES and accepts_gzip(request_headers):

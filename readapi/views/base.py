@@ -29,7 +29,7 @@ LEAST_SIMILARITY = 0.7
 
 
 class JsonView(APIView):
-    """A view that always responds with JSON, also to errors, and is never cached."""
+    """A view that always responds with JSON, also to errors. No response is used again unasked."""
 
     @property
     def default_response_headers(self) -> dict[str, str]:

@@ -422,4 +422,14 @@ def test_files_live_as_paths_of_any_name(acme: Product, folder: Folder) -> None:
     path = Path("years ü") / "of events.ndjson"
     path.write_bytes(events(1) + b"{")
     folder.run("import_messages", path, "--product", acme.pk)
-    assert "of events.ndjson.problems.txt" in folder.names()
+    assert (path.parent / "of events.ndjson.problems.txt").exists()
+    assert "of events.ndjson.problems.txt" not in folder.names()
+
+
+def test_problems_that_cannot_be_written_stop_the_import_with_a_sentence(
+    acme: Product, folder: Folder
+) -> None:
+    path = folder.write("a.ndjson", events(1) + b"{\n")
+    target = Path("missing") / "problems.txt"
+    with pytest.raises(CommandError, match=r"cannot be written: No such .* by --problems"):
+        folder.run("import_messages", path, "--product", acme.pk, "--problems", target)

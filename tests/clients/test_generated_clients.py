@@ -50,8 +50,8 @@ def read(service: Service) -> dict[str, Any]:
         return requests.get(segments, headers=reading, timeout=10).json()["data"][0]["id"]
 
     def scored() -> Any:
-        found = requests.get(f"{address}{all_users()}", headers=reading, timeout=10).json()["data"]
-        ids = {user["tracking_id"] for user in found}
+        users = requests.get(f"{address}{all_users()}", headers=reading, timeout=10).json()["data"]
+        ids = {user["tracking_id"] for user in users}
         return {"generator", "generator-2", "generator-3"} <= ids
 
     until(scored, "the users' scores", 60)
@@ -146,8 +146,8 @@ def read_with(client: Any, workspace_id: int) -> dict[str, Any]:
     full = account.sync(listed.id, **scope, expand=list(models.GetAccountExpandItem))
     refused = accounts.sync(**scope, limit=0)
     assert isinstance(refused, models.ErrorResponse)
-    found = segments.sync(**scope, scope=models.ListSegmentsScope.USER, limit=1)
-    everybody = partial(members.sync, found.data[0].id, **scope)
+    first_segments = segments.sync(**scope, scope=models.ListSegmentsScope.USER, limit=1)
+    everybody = partial(members.sync, first_segments.data[0].id, **scope)
     mirrored, token = follow(partial(accounts.sync, **scope), "start")
     changed, _ = follow(partial(accounts.sync, **scope), token)
     return {

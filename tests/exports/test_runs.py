@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from exports import files, manifest, runs, tables
 from exports.models import ExportRun, Extent, ScheduledExport, Table
+from exports.tables import format_value
 from exports.writing import write_due
 from tests.cases import FACTOR
 from tests.engagement.history import NOON, group, identify, tell, track
@@ -170,7 +171,7 @@ def test_a_killed_run_goes_on_after_its_last_part_and_ends_with_the_same_files(
                 patch.setattr(place, name, die)
                 write_due(clock)
             assert write_due(clock) == 0, "Its lease has not ended."
-            clock.step(runs.LEASE.total_seconds() + 1)
+            clock.step(runs.PUT_LEASE.total_seconds() + 1)
         assert write_due(clock, out_of_time=_after(1)) == 1
     write_due(clock)
     run = ExportRun.objects.get(export=export)
@@ -191,6 +192,51 @@ def test_a_killed_run_goes_on_after_its_last_part_and_ends_with_the_same_files(
     assert memory.put_names[-1].endswith(manifest.NAME)
 
 
+def test_a_run_whose_worker_was_killed_while_it_read_goes_on_after_a_minute(
+    acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_history(acme)
+    export = an_export(acme)
+    runs.request_run(export, clock.now)
+
+    def die(*arguments: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(tables, "read_chunk", die)
+        write_due(clock)
+    clock.step(61)
+    assert write_due(clock) > 0
+    assert ExportRun.objects.get().state == State.DONE
+
+
+def test_the_manifest_says_when_each_table_was_read(
+    acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "ROWS_PER_FETCH", 1)
+    monkeypatch.setattr(files, "MAX_ROWS", 1)
+    some_history(acme)
+    runs.request_run(an_export(acme, tables=["accounts", "users"]), clock.now)
+    moments = []
+    while not memory.files or not memory.put_names[-1].endswith(manifest.NAME):
+        moments.append(format_value(clock.step(600)))
+        write_due(clock, out_of_time=_after(1))
+    content = json.loads(memory.files[memory.put_names[-1]])
+    accounts, users = content["tables"]["accounts"], content["tables"]["users"]
+    # Parts of accounts, parts of users, and the manifest.
+    last_account = len(accounts["files"]) - 1
+    assert last_account > 0
+    assert accounts["first_read_at"] == moments[0]
+    assert accounts["last_read_at"] == moments[last_account]
+    assert users["first_read_at"] == moments[last_account + 1]
+    assert users["last_read_at"] == moments[-2] < content["written_at"]
+
+
+def test_times_have_microseconds_also_where_they_are_zero() -> None:
+    at = datetime(2026, 9, 24, 3, tzinfo=timezone(timedelta(hours=2)))
+    assert format_value(at) == "2026-09-24T01:00:00.000000Z"
+
+
 def _after(calls: int) -> Any:
     """False that many times, and then True."""
     count = iter(range(calls))
@@ -207,11 +253,11 @@ def test_no_two_workers_write_one_run(
     late = runs.claim(clock.now)
     assert late is not None and runs.claim(clock.now) is None
     assert not runs.request_run(export, clock.now)
-    clock.step(runs.LEASE.total_seconds() + 1)
+    clock.step(runs.PUT_LEASE.total_seconds() + 1)
     write_due(clock)
     writes: list[Callable[[], None]] = [
         lambda: runs.renew(late, clock.now),
-        lambda: runs.store_part(late, "accounts-00001.csv.gz", 1, b"", 1),
+        lambda: runs.store_part(late, "accounts-00001.csv.gz", 1, b"", 1, clock.now),
         lambda: runs.finish(late, clock.now),
     ]
     for write in writes:
@@ -229,7 +275,7 @@ def test_a_run_that_no_worker_survives_fails(
     runs.request_run(an_export(acme), clock.now)
     for _ in range(len(runs.BACKOFF) + 1):
         assert runs.claim(clock.now) is not None
-        clock.step(runs.LEASE.total_seconds() + 1)
+        clock.step(runs.PUT_LEASE.total_seconds() + 1)
     assert runs.claim(clock.now) is None
     run = ExportRun.objects.get()
     assert (run.state, run.error) == (State.FAILED, runs.CRASHED)

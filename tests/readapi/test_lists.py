@@ -203,7 +203,13 @@ def test_a_list_within_a_segment_is_that_of_its_members(acme_reads: Reads, acme:
         assert body["pagination"]["total"] == len(body["data"])
         other = {"user": "account", "account": "user"}[segment.scope]
         response = acme_reads(address.replace(f"/v2/{segment.scope}s", f"/v2/{other}s"))
-        assert response.status_code == 404
+        assert response.status_code == 400
+        assert response.json()["error"] == {
+            "code": "invalid_parameter",
+            "message": f"This is a segment of {segment.scope}s. Name one of {other}s here, or read "
+            f"/v2/{segment.scope}s.",
+            "field": "segment_id",
+        }
 
 
 @pytest.mark.parametrize("sort", ["name", "-name", "change", "-last_active", "active_users"])

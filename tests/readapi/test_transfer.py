@@ -56,10 +56,12 @@ def test_an_unchanged_response_is_not_sent_again(
     first = client.get(address)
     etag = first.headers["ETag"]
     assert etag.startswith('W/"')
+    assert first.headers["Cache-Control"] == "private, no-cache"
     for header in (etag, f'"other", {etag}', etag.removeprefix("W/") + f", {etag}", "*"):
         again = client.get(address, headers={"if-none-match": header})
         assert (again.status_code, again.content) == (304, b"")
         assert again.headers["ETag"] == etag
+        assert again.headers["Cache-Control"] == "private, no-cache"
         assert "RateLimit" in again.headers and "Content-Type" not in again.headers
         assert "Content-Length" not in again.headers
     make_account(workspace, "another", 50)
@@ -70,6 +72,7 @@ def test_an_unchanged_response_is_not_sent_again(
 def test_an_error_has_no_validator(client: Client) -> None:
     response = client.get("/v2/accounts", headers={"if-none-match": "*"})
     assert response.status_code == 400 and "ETag" not in response.headers
+    assert response.headers["Cache-Control"] == "no-store"
 
 
 @pytest.mark.parametrize(

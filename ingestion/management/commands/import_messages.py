@@ -44,7 +44,7 @@ class Command(BaseCommand):
             type=Path,
             metavar="FILE",
             help="a file for the numbers and problems of invalid lines; by default "
-            "NAME.problems.txt in the current folder for each file",
+            "NAME.problems.txt beside each file, or in the current folder for -",
         )
         parser.add_argument(
             "--again",
@@ -70,7 +70,7 @@ class Command(BaseCommand):
     def _import(self, name: str, product: Product, problems_path: Path | None, again: bool) -> bool:
         """Import the file. Returns whether there was anything to do."""
         imported = _start_or_resume(name, product, again)
-        problems = problems_path or Path(f"{imported.name}.problems.txt")
+        problems = problems_path or Path(name).with_name(f"{imported.name}.problems.txt")
         if imported.finished_at is not None:
             self.stdout.write(
                 f"{name} was already imported on {imported.finished_at:%Y-%m-%d %H:%M} UTC. "
@@ -112,9 +112,17 @@ def _problem_writer(name: str, path: Path) -> importing.ProblemReporter:
     """A function that appends problems to the file. It creates no file without problems."""
 
     def write(problems: Sequence[importing.Problem]) -> None:
-        if problems:
+        if not problems:
+            return
+        lines = (f"{name}:{number}: {reason}\n" for number, reason in problems)
+        try:
             with path.open("a", encoding="utf-8", errors="replace") as file:
-                file.writelines(f"{name}:{number}: {reason}\n" for number, reason in problems)
+                file.writelines(lines)
+        except OSError as error:
+            message = (
+                f"{path} cannot be written: {error.strerror}. Name another file by --problems."
+            )
+            raise importing.ImportStopped(message) from None
 
     return write
 
