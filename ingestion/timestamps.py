@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
+from ingestion import iso_forms
 from ingestion.errors import IngestionError
 
 # A client's clock may run this far ahead of ours.
@@ -29,30 +30,20 @@ PLAUSIBLE_SECONDS = range(946_684_800, 4_102_444_801)
 # Numbers below are Unix seconds, up to the year 5138. Milliseconds reach them in March 1973.
 FIRST_MILLISECONDS = 100_000_000_000
 
-# datetime.fromisoformat accepts more than we promise, and more with each Python version: week
-# dates, mixed forms, any character between date and time, 24:00, and offsets with seconds.
-_ISO_SHAPE = re.compile(
+# What nearly all senders write. datetime.fromisoformat reads more than this, and more with each
+# Python version, so ingestion.iso_forms reads everything else.
+_USUAL_SHAPE = re.compile(
     r"\d{4}-\d\d-\d\d"
-    r"(?:[T ](?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?[0-5]\d)?)?)?",
+    r"(?:[T ](?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?[0-5]\d)?)?)?",
     re.ASCII,
 )
-# Less common: lower-case letters, a comma before the fraction, and the basic form.
-_OTHER_ISO_SHAPE = re.compile(
-    r"\d{4}-\d\d-\d\d"
-    r"(?:[T ](?:[01]\d|2[0-3]):\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d(?::?[0-5]\d)?)?)?"
-    r"|\d{8}(?:T(?:[01]\d|2[0-3])\d\d(?:\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d(?::?[0-5]\d)?)?)?",
-    re.ASCII,
-)
-_OFFSET = re.compile(r"[+-]\d\d(?::?\d\d)?\Z", re.ASCII)
-# The characters of a date, in which an offset cannot be.
-_DATE_LENGTH = 10
 
 
 def from_iso(text: str | None, received_at: datetime) -> datetime:
     """The UTC time of an ISO 8601 *text*, or *received_at* if there is none."""
     if text is None:
         return received_at
-    return clamp_to_receipt(parse_iso(text), received_at)
+    return clamp_to_receipt(read_iso(text)[0], received_at)
 
 
 def from_milliseconds(milliseconds: int | None, received_at: datetime) -> datetime:
@@ -73,11 +64,6 @@ def from_number(number: object) -> datetime:
         raise invalid_timestamp(ISO_RULE)
     in_seconds = value < FIRST_MILLISECONDS
     return EPOCH + (timedelta(seconds=value) if in_seconds else timedelta(milliseconds=value))
-
-
-def has_zone(text: str) -> bool:
-    """Whether the valid timestamp *text* says which zone it is in."""
-    return text[-1:] in ("Z", "z") or _OFFSET.search(text, _DATE_LENGTH) is not None
 
 
 def clamp_to_receipt(moment: datetime, received_at: datetime) -> datetime:
@@ -109,26 +95,31 @@ def correct_clock_skew(moment: datetime, sent_at: datetime, received_at: datetim
 
 
 def parse_iso(text: str) -> datetime:
-    """The UTC time of *text*, in the extended or basic form. Raises IngestionError.
+    """The UTC time of *text*, as ``read_iso`` reads it. Raises IngestionError."""
+    return read_iso(text)[0]
 
-    Seconds are optional. A fraction of any length is cut to microseconds. A text without a zone is
-    in UTC, and a date alone is its midnight. Leap seconds and 24:00 are invalid.
+
+def read_iso(text: str) -> tuple[datetime, bool]:
+    """The UTC time of *text*, and whether it says which zone it is in. Raises IngestionError.
+
+    The text is in any form of ISO 8601 that docs/sending-data.md lists. A fraction of any length
+    is cut to microseconds. A text without a zone is in UTC, and a date alone is its midnight.
     """
-    if not _ISO_SHAPE.fullmatch(text):
-        text = text.upper()
-        if not _OTHER_ISO_SHAPE.fullmatch(text):
-            raise invalid_timestamp(ISO_RULE)
     try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        elif moment.tzinfo is not UTC:
-            moment = moment.astimezone(UTC)
+        if _USUAL_SHAPE.fullmatch(text):
+            moment = datetime.fromisoformat(text)
+            has_zone = moment.tzinfo is not None
+            if not has_zone:
+                moment = moment.replace(tzinfo=UTC)
+            elif moment.tzinfo is not UTC:
+                moment = moment.astimezone(UTC)
+        else:
+            moment, has_zone = iso_forms.read(text)
     except (ValueError, OverflowError):
         raise invalid_timestamp(ISO_RULE) from None
     if moment < EPOCH:
         raise invalid_timestamp(ISO_RULE)
-    return moment
+    return moment, has_zone
 
 
 def invalid_timestamp(rule: str) -> IngestionError:

@@ -26,7 +26,7 @@ def read_sent_at(value: object) -> SentAt | None:
     if not isinstance(value, str):
         return None
     try:
-        return SentAt(timestamps.parse_iso(value), timestamps.has_zone(value))
+        return SentAt(*timestamps.read_iso(value))
     except IngestionError:
         return None
 
@@ -37,8 +37,10 @@ def read_time(value: Any, sent_at: SentAt | None, received_at: datetime) -> date
     Raises IngestionError. If only one of the two has a zone, it stays uncorrected: Segment's SDK
     for Flutter sends ``sentAt`` in local time without saying so.
     """
-    is_text = isinstance(value, str)
-    moment = timestamps.parse_iso(value) if is_text else timestamps.from_number(value)
-    if sent_at is not None and sent_at.has_zone == (not is_text or timestamps.has_zone(value)):
+    if isinstance(value, str):
+        moment, has_zone = timestamps.read_iso(value)
+    else:
+        moment, has_zone = timestamps.from_number(value), True
+    if sent_at is not None and sent_at.has_zone == has_zone:
         moment = timestamps.correct_clock_skew(moment, sent_at.moment, received_at)
     return timestamps.clamp_to_receipt(moment, received_at)
