@@ -19,7 +19,7 @@ from ingestion.views import (
 )
 from readapi.views import UnknownPathView
 
-# A request to an unknown path gets the nearest of these as a suggestion.
+# A request to an unknown path gets one of these as a suggestion.
 API_PATHS = [
     *("/v2/identify", "/v2/group", "/v2/track", "/v2/batch", "/v2/validate"),
     *("/v2/workspaces", "/v2/accounts", "/v2/users", "/v2/segments"),
@@ -27,6 +27,8 @@ API_PATHS = [
     *("/segment", "/segment/v1/batch", "/segment/v1/import", "/segment/v1/identify"),
     *("/segment/v1/group", "/segment/v1/track", "/segment/v1/page", "/segment/v1/screen"),
 ]
+# By the nearest path. Version 1 calls its endpoints after what they store.
+SUGGESTIONS = {**{path: path for path in API_PATHS}, "/v2/events": "/v2/track"}
 
 
 def validation_view(door: Door, **options: int) -> Callable[..., HttpResponseBase]:
@@ -119,7 +121,7 @@ DOORS = [
 UNKNOWN_PATHS = [
     re_path(
         r"^(?:v\d+|segment|beacon|identify|group|track|page|screen|batch|import)(?:/|$)",
-        UnknownPathView.as_view(paths=API_PATHS),
+        UnknownPathView.as_view(suggestions=SUGGESTIONS),
         name="unknown_path",
     ),
 ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from html import unescape
 from io import StringIO
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
+from engagement.admin.trailing import describe_changes
 from engagement.logins.security_log import LogRateLimiter
 from engagement.models import Invite, Product, Segment, TrailEntry
 from engagement.trail import entries, sign_ins
@@ -107,6 +109,37 @@ def test_a_change_has_its_values_before_and_after(member: Client, acme_rows: Row
     save(member, "engagement_product", acme_rows.product.pk, name="Acme Lens")
     entry = TrailEntry.objects.get(kind="product")
     assert entry.changes == {"name": ["Acme", "Acme Lens"]}
+
+
+def test_values_are_words_and_not_as_python_writes_them(member: Client, acme_rows: Rows) -> None:
+    rule = {
+        "match": "any",
+        "conditions": [
+            {"kind": "trait", "trait": "plan", "operator": "is", "value": "gold"},
+            {"kind": "first_seen", "operator": "within_days", "days": 30},
+        ],
+    }
+    changes = {
+        "audience": [{}, rule],
+        "conditions": [rule["conditions"], None],
+        "is_enabled": [True, False],
+        "tables": [["accounts", "users"], ["users"]],
+        "unknown": ["", {"kind": "of an older release"}],
+    }
+    entry = TrailEntry.objects.create(
+        product=acme_rows.product, kind="workspace", action="changed", changes=changes
+    )
+    words = "Trait “plan” is exactly “gold” {} first seen within 30 days"
+    lines = [
+        f"audience: – → {words.format('or')}",
+        f"conditions: {words.format('and')} → –",
+        "is enabled: yes → no",
+        "tables: accounts, users → users",
+        'unknown: {"kind": "of an older release"}',
+    ]
+    assert describe_changes(entry) == lines
+    page = member.get(reverse("admin:engagement_trailentry_changelist")).content.decode()
+    assert [line for line in lines if line not in unescape(page)] == []
 
 
 @pytest.mark.django_db

@@ -23,6 +23,10 @@ from engagement.models import Invite, Product, ProductMember
 
 logger = logging.getLogger(__name__)
 
+ROLE_HELP = (
+    "A viewer sees everything except secrets, and changes nothing. A manager also sees secrets and "
+    "makes changes."
+)
 LIFETIMES = {1: "1 day", 7: "7 days", 30: "30 days"}
 
 
@@ -36,7 +40,7 @@ class InviteForm(forms.Form):
     role = forms.ChoiceField(
         choices=ProductMember.Role.choices,
         initial=ProductMember.Role.VIEWER,
-        help_text="A viewer sees everything but secrets and changes nothing; a manager does both.",
+        help_text=ROLE_HELP,
     )
     days = forms.TypedChoiceField(
         label="Expires after", coerce=int, choices=list(LIFETIMES.items()), initial=7

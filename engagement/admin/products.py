@@ -79,7 +79,9 @@ class MemberInline(SuperusersOnly, TabularInline):
     verbose_name = "member"
     autocomplete_fields = ["user"]
     formset = MemberFormSet
-    readonly_fields = ["login"]
+    # Below the table, in place of what the fields say.
+    note = f"{invites.ROLE_HELP} A viewer may get the right to manage the marketplace connection."
+    readonly_fields = ["login", "connections"]
     extra = 0
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -87,8 +89,9 @@ class MemberInline(SuperusersOnly, TabularInline):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """The login by this name, because users are those of the product."""
-        name = "user" if self.has_change_permission(request, obj) else "login"
-        return [name, "role", "may_manage_connections"]
+        if self.has_change_permission(request, obj):
+            return ["user", "role", "may_manage_connections"]
+        return ["login", "role", "connections"]
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         return super().formfield_for_foreignkey(db_field, request, **{"label": "Login", **kwargs})
@@ -96,6 +99,12 @@ class MemberInline(SuperusersOnly, TabularInline):
     @admin.display(description="login")
     def login(self, member: ProductMember) -> str:
         return str(member.user)
+
+    @admin.display(description="may manage connections")
+    def connections(self, member: ProductMember) -> str:
+        # Django would show an icon.
+        manages = member.role == ProductMember.Role.MANAGER or member.may_manage_connections
+        return "Yes" if manages else "No"
 
 
 @admin.register(Product)

@@ -278,11 +278,14 @@ class ProductScopedAdmin(TrailingAdmin, BoundedLookups):
     def formfield_for_dbfield(
         self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any
     ) -> Any:
-        formfield = super().formfield_for_dbfield(db_field, request, **kwargs)
-        if formfield and isinstance(formfield.widget, RelatedFieldWidgetWrapper):
-            # The related row has its own page, so the form needs no buttons to add or edit it.
-            formfield.widget = formfield.widget.widget
-        return formfield
+        return _without_buttons(super().formfield_for_dbfield(db_field, request, **kwargs))
+
+
+def _without_buttons(formfield: Any) -> Any:
+    """The field without Django's icons: the related row has its own page to add or edit it."""
+    if formfield and isinstance(formfield.widget, RelatedFieldWidgetWrapper):
+        formfield.widget = formfield.widget.widget
+    return formfield
 
 
 def deferred_script(path: str) -> Any:  # the stubs know scripts as texts only
@@ -310,6 +313,11 @@ class TabularInline(PlainInline):
     """Rows on their parent's page. The parent's permissions apply to them."""
 
     formset = NamedFieldsFormSet
+
+    def formfield_for_dbfield(
+        self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        return _without_buttons(super().formfield_for_dbfield(db_field, request, **kwargs))
 
     def _may_change(self, request: HttpRequest, obj: Any) -> bool:
         page = self.admin_site.get_model_admin(self.parent_model)

@@ -18,6 +18,7 @@ from django.template.response import TemplateResponse
 
 from engagement.admin.lookups import ModelAdmin
 from engagement.models import TrailEntry
+from engagement.rules.texts import describe_stored_rule
 from engagement.trail import entries
 from engagement.trail.entries import Action
 from engagement.trail.models_followed import RowState, compare, find_followed, read_state
@@ -65,7 +66,7 @@ class TrailingAdmin(ModelAdmin):
         rows = TrailEntry.objects.filter(kind=kind_of(row), object_id=str(row.pk))
         context = {
             **self.admin_site.each_context(request),
-            "title": f"History of {row}",
+            "title": f"History of {getattr(row, 'name', None) or row}",
             "opts": self.opts,
             "original": row,
             "entries": [(entry, describe_changes(entry)) for entry in rows[:MAX_HISTORY]],
@@ -125,8 +126,22 @@ def describe_changes(entry: TrailEntry) -> list[str]:
 
 
 def _display(value: Any) -> str:
-    text = "–" if value in (None, "", [], {}) else str(value)
+    text = _as_text(value)
     return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
+
+
+def _as_text(value: Any) -> str:
+    if value in (None, "", [], {}):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    # An audience, or the conditions of a segment, whose "match" is a value of its own.
+    rule = {"conditions": value} if isinstance(value, list) else value
+    if isinstance(rule, dict) and (text := describe_stored_rule(rule)):
+        return text
+    if isinstance(value, list):
+        return ", ".join(map(_as_text, value))
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
 
 
 def _text(message: Any) -> str:

@@ -1,5 +1,10 @@
 """Texts for rules: what pages show and what forms offer."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
 from engagement.insight_kinds import INSIGHTS
 from engagement.metric_names import METRICS
 from engagement.rules.rules import (
@@ -46,8 +51,21 @@ def describe_rule(rule: Rule) -> str:
     """The rule as one sentence, without a full stop."""
     if not rule.conditions:
         return "All users" if rule.scope == "user" else "All accounts"
-    conjunction = " and " if rule.match == "all" else " or "
-    first, *others = [describe_condition(condition) for condition in rule.conditions]
+    return _join(rule.match, rule.conditions)
+
+
+def describe_stored_rule(stored: Mapping[str, Any]) -> str | None:
+    """A rule as it was stored at some time, as text. None for one that no longer has a meaning."""
+    try:
+        conditions = msgspec.convert(stored.get("conditions"), list[Condition])
+    except msgspec.ValidationError:
+        return None
+    return _join(stored.get("match", "all"), conditions) if conditions else None
+
+
+def _join(match: str, conditions: Sequence[Condition]) -> str:
+    first, *others = map(describe_condition, conditions)
+    conjunction = " and " if match == "all" else " or "
     return conjunction.join([first, *(other[0].lower() + other[1:] for other in others)])
 
 

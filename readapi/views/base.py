@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn
 
 from rest_framework.renderers import JSONRenderer
@@ -56,17 +57,17 @@ class JsonView(APIView):
 
 
 class UnknownPathView(JsonView):
-    """404 for any unknown path of the APIs. It names the nearest of *paths*."""
+    """404 for any unknown path of the APIs, with what *suggestions* has for the nearest one."""
 
-    paths: Sequence[str] = ()
+    suggestions: Mapping[str, str] = MappingProxyType({})
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> NoReturn:
         super().initial(request, *args, **kwargs)
         message = "This endpoint does not exist."
         # Comparing costs more the longer a path is.
         path = request.path_info[:MAX_COMPARED_PATH]
-        if nearest := difflib.get_close_matches(path, self.paths, n=1, cutoff=LEAST_SIMILARITY):
-            message += f" Did you mean {nearest[0]}?"
+        if nearest := difflib.get_close_matches(path, self.suggestions, 1, LEAST_SIMILARITY):
+            message += f" Did you mean {self.suggestions[nearest[0]]}?"
         raise errors.NotFound(message)
 
 

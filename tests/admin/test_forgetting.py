@@ -28,7 +28,14 @@ def test_the_button_asks_and_lists_what_is_deleted(
     assert address(model, pk) in member.get(address(model, pk, "change")).content.decode()
     page = member.get(address(model, pk)).content.decode()
     assert f"acme-{model}" in page and "cannot be undone" in page and "Cancel" in page
-    assert (User if model == "user" else Account).objects.filter(pk=pk).exists()
+    kind = User if model == "user" else Account
+    kind.objects.filter(pk=pk).update(traits={"name": "Ada Ltd"})
+    page = member.get(address(model, pk)).content.decode()
+    assert f'<strong class="value">Ada Ltd</strong> (id acme-{model})' in page
+    assert (
+        "<h1>History of Ada Ltd</h1>" in member.get(address(model, pk, "history")).content.decode()
+    )
+    assert kind.objects.filter(pk=pk).exists()
 
 
 @pytest.mark.parametrize("model", SUBJECTS)

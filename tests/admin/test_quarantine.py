@@ -1,5 +1,6 @@
 """A quarantined message goes back to the inbox, once."""
 
+import re
 import threading
 
 import pytest
@@ -62,7 +63,11 @@ def test_the_button_tries_one_again(member: Client, acme_rows: Rows) -> None:
 def test_the_action_tries_the_selected_again(member: Client, acme_rows: Rows) -> None:
     quarantined(acme_rows.product, 50, acme_rows.key)
     quarantined(acme_rows.product, 51, acme_rows.key)
-    data = {"action": "try_again_selected", "_selected_action": [50, 51]}
+    listing = member.get(reverse(LIST)).content.decode()
+    assert "---------" not in listing and "<select" not in listing
+    (button,) = re.findall(r'<button type="submit".*? name="index".*?>(.*?)</button>', listing)
+    assert button == "Try again"
+    data = {"action": "try_again_selected", "_selected_action": [50, 51], "index": "0"}
     page = member.post(reverse(LIST), data, follow=True)
     assert "2 messages are back" in page.content.decode()
     assert list(QuarantinedMessage.objects.all()) == [acme_rows.quarantined]

@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import strip_tags
 
+from engagement.admin.invites import ROLE_HELP
 from engagement.models import EventWeight, Product, ProductMember
 from ingestion.models import InboxMessage, IngestionKey
 from tests.admin.conftest import logged_in
@@ -91,6 +92,16 @@ def test_a_member_is_shown_once_in_a_row(root: Client, reader: Client, acme_rows
         page = page_text(who, "engagement_product", acme_rows.product.pk)
         assert '<p class="visually-hidden">' in page
         assert not re.search(r'<td class="original">\s*<p>', page)
+
+
+def test_members_are_described_in_words(root: Client, reader: Client, acme_rows: Rows) -> None:
+    """A touch screen shows no text that waits for a mouse on an icon."""
+    url = reverse("admin:engagement_product_change", args=[acme_rows.product.pk])
+    for client in (root, reader):
+        html = client.get(url).content.decode()
+        assert "admin/img/icon-" not in html
+        assert f'<p class="help">{ROLE_HELP} ' in html
+    assert '<td class="field-connections">' in html and "<p>No</p>" in html
 
 
 def test_members_see_each_other_and_only_superusers_name_them(

@@ -88,6 +88,8 @@ def test_version_2_takes_batches(path: str, post: Post, accepted: list[Accepted]
         ("/identify/", "/v2/identify"),
         ("/batch", "/v2/batch"),
         ("/v1/event", "/v1/events"),
+        ("/v2/event", "/v2/track"),
+        ("/v2/events/", "/v2/track"),
         ("/segment/v2/batch", "/segment/v1/batch"),
         ("/v2/account", "/v2/accounts"),
         ("/v2/something-else", None),
