@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
-from django.core.exceptions import SuspiciousOperation
+from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions
@@ -71,6 +71,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
         return _unavailable(str(error))
     if isinstance(error, sql.StatementTimeout):
         return _unavailable(TOO_SLOW)
+    if isinstance(error, RequestDataTooBig):
+        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        return _response(413, "payload_too_large", f"The body must be at most {limit:,} bytes.")
     if isinstance(error, SuspiciousOperation):
         # Django's text may quote the request.
         return _response(400, "invalid_request", "This request's host or URL is not accepted.")

@@ -12,8 +12,11 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from engagement.admin.pages import PageAdmin
 from engagement.admin.scoping import ProductScopedAdmin
+from engagement.admin.trailing import record_row
 from engagement.core import credentials
 from engagement.models import Credential
+from engagement.trail import entries
+from engagement.trail.entries import Action
 
 MALFORMED = (
     "This is no key or token of the service, or it is cut off or mistyped: the last six of its "
@@ -53,6 +56,7 @@ def leaked_view(request: HttpRequest, page: PageAdmin) -> HttpResponseBase:
     if request.method == "POST" and form.is_valid():
         secret = form.cleaned_data["secret"].strip()
         finding = _find(request, secret)
+        _record(request, finding)
         if finding is None:
             is_ours = any(
                 credentials.is_well_formed(secret, model.PREFIX)
@@ -84,6 +88,17 @@ def _find(request: HttpRequest, secret: str) -> Finding | None:
                 "" if credential.revoked_at else rows.view_url("revoke", credential),
             )
     return None
+
+
+def _record(request: HttpRequest, finding: Finding | None) -> None:
+    """Note in the trail who searched, and what they learned of."""
+    if finding is None:
+        note = "Searched for a leaked one, which is none of the products that the login manages."
+        actor = entries.actor_of(request)
+        entries.record(actor, Action.SECRET_READ, "key or token", note=note)
+    else:
+        note = "Searched for it as a leaked one."
+        record_row(request, Action.SECRET_READ, finding.credential, note)
 
 
 def _page_of(model: type[Model]) -> Any:

@@ -18,10 +18,28 @@ IPAddress: TypeAlias = IPv4Address | IPv6Address
 Resolver: TypeAlias = Callable[[str, int], Sequence[str]]
 
 MAX_URL_LENGTH = 2000
-# Public by its number, but it leads to the metadata of a cloud's machines.
-_METADATA = {ip_address("168.63.129.16")}
+# No receiver is in these networks of IANA's registries of special purposes. Python's is_global
+# follows older ones, and takes some for public.
+_SPECIAL = [
+    ip_network(network)
+    for network in (
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16"),
+        # The second has the metadata of a cloud's machines.
+        *("172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15"),
+        *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+        # Relays, and sinks of the DNS.
+        *("192.88.99.0/24", "192.52.193.0/24", "192.31.196.0/24", "192.175.48.0/24"),
+        # Public by its number, but it leads to the metadata of a cloud's machines.
+        "168.63.129.16/32",
+        # Protocols, among them Teredo and ORCHID; 6to4; documentation; sinks of the DNS.
+        *("2001::/23", "2002::/16", "2001:db8::/32", "3fff::/20", "2620:4f:8000::/48"),
+    )
+]
+# All other public IPv6 addresses are in this one: not the forms that stand for IPv4, site-local
+# addresses, and segment routing.
+_UNICAST = IPv6Network("2000::/3")
 # Translates IPv6 to IPv4, whose address is in the last 32 bits.
-_NAT64 = ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48")
+_NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class AddressForbidden(Exception):
@@ -82,7 +100,7 @@ def is_allowed(address: IPAddress) -> bool:
     """Whether a request may be sent to the address."""
     if is_in_allowed_network(address):
         return True
-    return all(_is_public(form) for form in _forms(address))
+    return _is_public(_without_translation(address))
 
 
 def is_in_allowed_network(address: IPAddress) -> bool:
@@ -93,20 +111,18 @@ def is_in_allowed_network(address: IPAddress) -> bool:
 
 
 def _is_public(address: IPAddress) -> bool:
-    return address.is_global and not address.is_multicast and address not in _METADATA
+    if isinstance(address, IPv6Address) and address not in _UNICAST:
+        return False
+    return address.is_global and not any(address in network for network in _SPECIAL)
 
 
-def _forms(address: IPAddress) -> list[IPAddress]:
-    """The address, and the IPv4 addresses that it may stand for."""
-    if isinstance(address, IPv4Address):
-        return [address]
-    embedded: list[IPv4Address | None] = [address.ipv4_mapped, address.sixtofour]
-    embedded += address.teredo or ()
-    if any(isinstance(net, IPv6Network) and address in net for net in _NAT64):
-        embedded.append(IPv4Address(int(address) & 0xFFFFFFFF))
-    forms: list[IPAddress] = [form for form in embedded if form is not None]
-    # A mapped address is no address of its own.
-    return forms if address.ipv4_mapped else [address, *forms]
+def _without_translation(address: IPAddress) -> IPAddress:
+    """The IPv4 address to which an IPv6 address leads, in the two forms that may be public."""
+    if isinstance(address, IPv6Address):
+        if address in _NAT64:
+            return IPv4Address(int(address) & 0xFFFFFFFF)
+        return address.ipv4_mapped or address
+    return address
 
 
 def _split(url: str) -> tuple[str, str, int, str]:

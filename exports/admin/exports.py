@@ -238,6 +238,7 @@ class ScheduledExportAdmin(OutboundFormAdmin):
 
     def verify_view(self, request: HttpRequest, export: ScheduledExport) -> HttpResponseBase:
         self._verify(request, export)
+        self.log_change(request, export, "Wrote a test file.")
         _plan(export.pk)
         return redirect(self.view_url("change", export))
 

@@ -8,6 +8,7 @@ from django import forms
 from engagement.outbound.addresses import AddressForbidden, check_url
 from exports import files
 from exports.models import ScheduledExport, Table
+from exports.stores import folders
 from exports.stores.s3 import endpoint_url
 
 Kind, Format = ScheduledExport.StoreKind, ScheduledExport.Format
@@ -85,6 +86,15 @@ class ScheduledExportForm(forms.ModelForm):  # type: ignore[type-arg]
         data = self.data if self.is_bound else self.initial
         value = self.instance.store_kind or data.get("store_kind", "")
         return Kind(value) if value in Kind.values else None
+
+    def clean_store_kind(self) -> str:
+        value: str = self.cleaned_data["store_kind"]
+        if value == Kind.FOLDER and not folders.is_offered():
+            raise forms.ValidationError(
+                "This server offers no folder. Choose a bucket, or ask the operator to set "
+                "EDS_EXPORT_FOLDER."
+            )
+        return value
 
     def clean_format(self) -> str:
         value: str = self.cleaned_data["format"]

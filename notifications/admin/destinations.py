@@ -221,6 +221,7 @@ class DestinationAdmin(OutboundFormAdmin):
 
     def test_view(self, request: HttpRequest, destination: Destination) -> HttpResponseBase:
         self._test(request, destination)
+        self.log_change(request, destination, "Sent a test.")
         return redirect(self.view_url("change", destination))
 
     def _test(self, request: HttpRequest, destination: Destination) -> None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from engagement.core import credentials, expiry
-from engagement.models import Product, Workspace
+from engagement.models import Product, TrailEntry, Workspace
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
 
@@ -148,6 +148,12 @@ def test_a_leaked_secret_names_its_product_and_is_revoked_with_one_more_click(
     for text in ("Acme", "maya", "checkout", "Live"):
         assert text in html, text
     assert credential.secret not in f"{html}{page.headers}{caplog.text}"
+    entry = TrailEntry.objects.latest("pk")
+    assert (entry.person, entry.action, entry.product_id) == ("maya", "secret_read", acme.pk)
+    assert (entry.object_id, entry.note) == (
+        str(credential.pk),
+        "Searched for it as a leaked one.",
+    )
     name = f"admin:{kind._meta.app_label}_{kind._meta.model_name}_revoke"
     revoke = reverse(name, args=[credential.pk])
     assert f'action="{revoke}"' in html
@@ -169,5 +175,9 @@ def test_a_leaked_secret_of_others_says_nothing(
     assert all("Globex" not in html and "hunter2" not in html for html in answers)
     assert all(("none of the products that you manage" in html) for html in answers[:2])
     assert all("checksum" in html for html in answers[2:])
+    trail = list(TrailEntry.objects.filter(kind="key or token"))
+    assert len(trail) == 4 and all(entry.person == "maya" for entry in trail)
+    assert {entry.product_id for entry in trail} == {None}
+    assert not any(theirs[:-1] in str(vars(entry)) for entry in trail)
     assert b"Globex" in root.post(reverse(LEAKED), {"secret": theirs}).content
     assert reader.get(reverse(LEAKED)).status_code == 403

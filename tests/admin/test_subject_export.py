@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from engagement.admin.lists import rows as list_rows
-from engagement.admin.lists.csv_file import csv_cell
+from engagement.admin.lists.csv_file import csv_cell, csv_response
 from engagement.models import Account, ProductMember, ScoreSet, UserEngagement
 from engagement.orders import stored
 from engagement.segments import counts
@@ -123,6 +123,30 @@ def test_no_export_holds_another_product(
 def test_no_cell_is_a_formula(sign: str) -> None:
     assert csv_cell(f"{sign}1") == f"'{sign}1"
     assert csv_cell(f"1{sign}") == f"1{sign}"
+
+
+SIGNS = "=+-@\uff1d\uff0b\uff0d\uff20\ufe62\ufe63\ufe66\ufe6b\u2212"
+BLANKS = (
+    " \u00a0\u2003\u3000\u2028\t\r\n\x00\x1b\u00ad\u200b\u200e\u202e\u2060\ufeff\ufe0f\u034f\u3164"
+)
+
+
+@each("blank", BLANKS)
+def test_no_cell_is_a_formula_behind_what_is_blank_or_invisible(blank: str) -> None:
+    for sign in SIGNS:
+        for text in (f"{blank}{sign}1", f" {blank}{sign}", f"{blank * 100}{sign}cmd"):
+            assert csv_cell(text) == f"'{text}"
+
+
+def test_other_cells_stay_as_they_are() -> None:
+    for text in ("", " ", "\ufeff", " a=1", "\u200bAda", "2026-10-01", "a@b.example", "日本-1"):
+        assert csv_cell(text) == text
+    assert (csv_cell(-1.5), csv_cell(None)) == ("-1.5", "")
+
+
+def test_the_line_of_names_has_no_formula_either() -> None:
+    response = csv_response("x", [" =cmd", "name"], [["1", "2"]])
+    assert b"".join(response.streaming_content) == b"' =cmd,name\r\n1,2\r\n"  # type: ignore[arg-type]
 
 
 def test_a_hostile_id_is_no_formula_in_the_file(root: Client, acme_rows: Rows) -> None:

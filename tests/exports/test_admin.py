@@ -7,8 +7,9 @@ import pytest
 from django.contrib.auth.models import User as AdminUser
 from django.test import Client
 from django.urls import reverse
+from pytest_django import Settings
 
-from engagement.models import Product, ProductMember
+from engagement.models import Product, ProductMember, TrailEntry
 from exports import runs
 from exports.models import ExportRun, ScheduledExport
 from exports.stores.s3 import S3Store
@@ -82,6 +83,9 @@ def test_an_export_to_a_folder_from_the_first_click_to_its_files(
     for text in ("accounts-00001.csv.gz", "by ann", "first run since"):
         assert text in details.content.decode(), text
 
+    press(manager, export, "verify")
+    assert TrailEntry.objects.latest("pk").note == "Wrote a test file."
+
     # Another hour changes nothing else; another format is another export.
     change = {**values, "folder": "team/warehouse", "hour": 4}
     manager.post(page_of(export), change)
@@ -101,6 +105,16 @@ def test_an_export_to_a_folder_from_the_first_click_to_its_files(
     manager.post(page_of(export), {**change, "is_enabled": ""})
     assert runs.request_due(clock.now) == 0
     assert not ScheduledExport.objects.filter(next_run_at__isnull=False).exists()
+
+
+def test_a_folder_that_is_not_offered_is_refused(
+    acme: Product, manager: Client, settings: Settings
+) -> None:
+    some_history(acme)
+    settings.EXPORT_FOLDER = ""
+    response = manager.post(reverse(ADD), fields(acme, "folder", folder="warehouse"))
+    assert response.status_code == 200 and b"This server offers no folder." in response.content
+    assert not ScheduledExport.objects.exists()
 
 
 def test_keys_are_stored_encrypted_never_shown_and_sent_nowhere_else(

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from engagement.models import Product
+from engagement.models import Product, TrailEntry
 from notifications import verification
 from notifications.delivery.deliver import deliver
 from notifications.models import Destination, OutboxMessage, Subscription
@@ -77,6 +77,9 @@ def test_a_refused_test_leaves_it_unverified_and_says_why(
     member.post(url("destination", "test", destination.pk))
     destination.refresh_from_db(fields=["state"])
     assert destination.state == Destination.State.ACTIVE
+    entry = TrailEntry.objects.latest("pk")
+    assert (entry.kind, entry.note) == ("destination", "Sent a test.")
+    assert (entry.person, entry.product_id) == ("maya", acme.pk)
 
 
 @pytest.mark.parametrize(
