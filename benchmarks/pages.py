@@ -9,6 +9,7 @@ content is painted.
 
 import argparse
 import re
+from gzip import compress
 from http.cookies import SimpleCookie
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -38,8 +39,8 @@ SEARCHES = {
     "an id": "org-0777",
     "in vain": "qzxqzx",
 }
-# Of a page's HTML before compression.
-KILOBYTES = 60.0
+# Of a page as it is sent.
+KILOBYTES = 16.0
 SORTED = {
     "account": (
         *("score", "-score", "change", "-change", "last_active", "-last_active"),
@@ -171,9 +172,9 @@ def measure(options: argparse.Namespace) -> Report:
             opened = {"small": (few.client, few_paths[name]), "large": (many.client, path)}
             times = reading.in_turn(opened, options.rounds)
             ratio = times["large"] / times["small"]
-            kilobytes = len(many.client.read(path)) / 1000
+            kilobytes = len(compress(many.client.read(path))) / 1000
             row = {NAMED: name, **times, "large/small": ratio}
-            pages.append({**row, "HTML in KB": kilobytes})
+            pages.append({**row, "compressed KB": kilobytes})
         progress("Looking when pages are painted.")
         kinds = {name: path for name, path in many_paths.items() if is_kind(name)}
         painted = first_paints(many.server.url, many.cookies, kinds)
@@ -205,9 +206,9 @@ def measure(options: argparse.Namespace) -> Report:
         latest = max(painted, key=lambda name: painted[name])
         yield Result("the page that is painted last", latest)
         yield Result("seconds until that", painted[latest] / 1000, at_most=SECONDS)
-    heaviest = max(pages, key=lambda page: float(page["HTML in KB"]))
+    heaviest = max(pages, key=lambda page: float(page["compressed KB"]))
     yield Result("the heaviest page of the large side", heaviest[NAMED])
-    yield Result("its kilobytes of HTML", heaviest["HTML in KB"], at_most=KILOBYTES)
+    yield Result("its kilobytes, compressed", heaviest["compressed KB"], at_most=KILOBYTES)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -271,7 +270,7 @@ class _Builder:
         if self.model in ("engagement_product", "engagement_workspace") and is_list:
             yield Item(self._list_label(), _with(list_url, product__id__exact=self.product.pk))
             return
-        filters = self.request.GET.get("_changelist_filters") or self._query_before(list_url)
+        filters = self.request.GET.get("_changelist_filters")
         if filters and self.model in sections.ROOTS:
             section_url = f"{list_url}?{filters}"
         yield Item(sections.LABELS[self.section], section_url)
@@ -282,12 +281,6 @@ class _Builder:
             return
         label = "Marketplace" if isinstance(row, Connection) else _row_name(row)
         yield Item(label, _url(f"{self.model}_change", row.pk))
-
-    def _query_before(self, list_url: str) -> str:
-        """The query of the list that led here, which the rows of one with a long URL leave out."""
-        before = urlsplit(self.request.headers.get("referer", ""))
-        is_list = (before.netloc, before.path) == (self.request.get_host(), list_url)
-        return before.query if is_list else ""
 
     def _list_label(self) -> str:
         return sections.LIST_LABELS[self.model]

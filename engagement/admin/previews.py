@@ -20,8 +20,6 @@ from engagement.segments import counts
 from engagement.segments import members as segments
 
 MEMBERS_SHOWN = 10
-# Characters.
-DETAIL_LENGTH = 60
 # The page waits for each query.
 PREVIEW_TIMEOUT_SECONDS = 5.0
 
@@ -148,7 +146,7 @@ def _member(row: Any, scope: Scope, score_set: ScoreSet) -> PreviewMember:
 def _detail(subject: Any, scope: Scope) -> str:
     texts = [subject.trait_text("email" if scope == "user" else "domain"), subject.external_id]
     others = (text for text in texts if text and text != display_name(subject))
-    return cut(next(others, ""), DETAIL_LENGTH)
+    return cut(next(others, ""))
 
 
 def display_name(subject: Any) -> str:

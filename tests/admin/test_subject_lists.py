@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils.html import strip_tags
 
 from engagement.admin.lists import rows as list_rows
-from engagement.admin.lists import state as list_state
 from engagement.admin.lists.columns import choosable_columns
+from engagement.admin.lists.state import ListState
 from engagement.database import sql
 from engagement.models import (
     Account,
@@ -200,7 +200,7 @@ def test_every_head_sorts_both_ways(root: Client, customers: Rows) -> None:
 def test_every_row_is_reachable(
     root: Client, ranked: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(list_state, "PAGE_SIZE", 1)
+    monkeypatch.setattr(ListState, "page_size", 1)
     for is_large in (False, True):
         if is_large:
             monkeypatch.setattr(stored, "MAX_LIVE_ROWS", 0)
@@ -226,35 +226,12 @@ def test_every_row_is_reachable(
             )
 
 
-def test_a_page_with_many_columns_has_fewer_rows_and_stays_light(
-    root: Client, acme_rows: Rows
-) -> None:
-    traits = {f"trait {number}": f"a value of trait {number}" for number in range(5)}
-    traits |= {"am.licenseType": "COMMERCIAL", "am.tier": "500 Users", "am.status": "active"}
-    for number in range(44):
-        an_account(acme_rows.product, f"acme-organization-{number}", acme_rows.workspace)
-    Account.objects.update(traits=traits | {"name": "A company with quite a long name"})
-    own = [column.name for column in choosable_columns("account")]
-    wide = [*own, *(f"trait:trait {number}" for number in range(5))]
-    rows = {}
-    for columns in ([], own, wide):
-        for query in ({}, {"license_type": "COMMERCIAL", "trait.trait 1": "a value of trait 1"}):
-            page = opened(root, "account", column=columns, **query)
-            assert len(page.content) <= 60_000, (len(columns), query)
-            rows[len(columns), bool(query)] = len(page.context["subjects"])
-    assert rows[0, False] == 40 and rows[len(own), False] >= 20 and rows[len(wide), True] >= 10
-    # The next page has them as well, in one parameter.
-    assert f"columns={','.join(own)}" in opened(root, "account", column=own).context["next_query"]
-    again = opened(root, "account", columns=",".join(own), p=2)
-    assert [column.label for column in again.context["heads"]][-1] == "Id"
-
-
 WORDS = ("license attribute of the marketplace ", "ライセンスの属性 ", 'R&D\'s "plan" ')
 
 
-@pytest.mark.slow
-@pytest.mark.whole
-def test_the_widest_list_stays_light(root: Client, acme_rows: Rows) -> None:
+@pytest.fixture
+def crowded(acme_rows: Rows) -> Rows:
+    """Accounts with long names, and as many segments and views as fill the menus of their list."""
     product, workspace = acme_rows.product, acme_rows.workspace
     for number in range(44):
         an_account(product, f"acme-organization-{number}", workspace)
@@ -266,28 +243,84 @@ def test_the_widest_list_stays_light(root: Client, acme_rows: Rows) -> None:
         SavedView(product=product, workspace=workspace, scope="account", name=f"{WORDS[0]}{number}")
         for number in range(60)
     )
-    for word in WORDS:
-        traits = {f"{word * 4}{number}": f"{word * 5}{number}" for number in range(20)}
-        others = {"name": word * 5, "domain": word * 5, "am.tier": word}
-        Account.objects.update(traits=traits | others)
-        all_columns = [column.name for column in choosable_columns("account")]
-        all_columns += [f"trait:{name}" for name in traits]
-        queries: list[dict[str, str]] = [
-            {},
-            {f"trait.{name}": traits[name] for name in [*traits][:4]},
-        ]
-        for columns in ([], all_columns[:6], all_columns[:14], all_columns[:20], all_columns[-20:]):
-            for query in queries:
-                page = opened(root, "account", column=columns, **query)
-                assert len(page.content) <= 60_000, (word, len(columns), query)
-                assert len(page.context["subjects"]) >= 10
-    # A column without room is left out with a message: one that a form adds, or of an old URL.
+    return acme_rows
+
+
+def own_columns() -> list[str]:
+    return [column.name for column in choosable_columns("account")]
+
+
+def test_a_list_cuts_no_name_domain_date_or_license(root: Client, crowded: Rows) -> None:
+    name = "The quite long name of a company that trades as a cooperative, and its subsidiaries"
+    domain = f"{'a-long-label.' * 8}example.com"
+    facts = {
+        "name": name,
+        "domain": domain,
+        "am.licenseType": "COMMERCIAL",
+        "am.tier": "Unlimited Users of All Products and Their Add-ons",
+        "am.status": "active",
+        "am.maintenanceEndDate": "2026-12-26",
+    }
+    Account.objects.update(traits=facts)
+    wide = [*own_columns(), "trait:name"]
+    for columns in ([], wide):
+        for sort in ORDERS:
+            page = opened(root, "account", sort=sort, column=columns)
+            rows = re.findall(r"<tr>(<th scope=\"row\".*?)</tr>", page.content.decode())
+            assert len(rows) == 40, (sort, columns)
+            for row in rows:
+                shown = " ".join(strip_tags(row).split())
+                assert shown.startswith(name) and domain in shown, (sort, columns)
+                assert f"Commercial · {facts['am.tier']} active · renews 26 Dec 2026" in shown
+    # A user's row names the account.
+    User.objects.update(traits={"name": name, "email": f"{'ada' * 30}@{domain}"})
+    (row,) = re.findall(r"<tr>(<th scope=\"row\".*?)</tr>", opened(root).content.decode())
+    assert row.count(f">{name}</a>") == 2 and f"{'ada' * 30}@{domain}" in row
+
+
+def test_only_prose_and_what_no_name_is_are_cut(root: Client, acme_rows: Rows) -> None:
+    Account.objects.update(traits={"name": "n" * 100_000, "note": "a remark " * 100})
+    page = opened(root, "account", column=["score", "trait:note"]).content.decode()
+    assert f">{'n' * 512}…</a>" in page and "n" * 513 not in page
+    assert f">{('a remark ' * 100)[:200]}…</td>" in page
+
+
+def test_every_page_has_40_rows_whatever_the_columns(root: Client, crowded: Rows) -> None:
+    Account.objects.update(traits={f"trait {number}": "a value" for number in range(5)})
+    own = own_columns()
+    wide = [*own, *(f"trait:trait {number}" for number in range(5))]
+    for columns in ([], own, wide):
+        for query in ({}, {"license_type": "none", "trait.trait 1": "a value"}):
+            page = opened(root, "account", column=columns, **query)
+            assert len(page.context["subjects"]) == 40
+    # The next page has the columns as well, in one parameter.
+    assert f"columns={','.join(own)}" in opened(root, "account", column=own).context["next_query"]
+    again = opened(root, "account", columns=",".join(own), p=2)
+    assert [column.label for column in again.context["heads"]][-1] == "Id"
+    assert len(again.context["subjects"]) == 45 - 40
+
+
+@pytest.mark.slow
+def test_a_column_or_filter_without_room_in_the_address_is_left_out_with_a_message(
+    root: Client, acme_rows: Rows
+) -> None:
+    long_names = [f"trait:{WORDS[2] * 8}{number}" for number in range(20)]
     for form in ({"trait_column": "another"}, {}):
-        page = opened(root, "account", column=all_columns[-20:], **form)
+        page = opened(root, "account", column=long_names, **form)
         shown_columns = page.context["state"].columns
         assert 5 <= len(shown_columns) < 20
         assert f"A list has room for {len(shown_columns)} of these columns" in page.content.decode()
+    # 20 names of 60 characters have room, and the way back from a row fits into a request.
+    names = [f"trait:{'n' * 57}{number:03}" for number in range(20)]
+    page = opened(root, "account", column=names, **{"trait.a": ":" * 512, "q": "acme"})
+    assert page.context["state"].columns == tuple(names)
     assert "These filters are too long" in opened(root, "account", q="ライ" * 200).content.decode()
+    worst = {f"trait.{number}": ":" * 500 for number in range(4)}
+    Account.objects.update(traits={str(number): ":" * 500 for number in range(4)})
+    page = opened(root, "account", **worst)
+    (row,) = re.findall(r'field-name"><a href="([^"]*)"', page.content.decode())
+    assert 6_000 < len(row) < 8_000
+    assert root.get(row.replace("&amp;", "&")).status_code == 200
 
 
 def test_a_filtered_list_that_takes_too_long_says_so(
@@ -297,7 +330,7 @@ def test_a_filtered_list_that_takes_too_long_says_so(
         raise sql.StatementTimeout
 
     parameters = {"segment": ranked.segment.pk, "active": "never"}
-    monkeypatch.setattr(list_state, "PAGE_SIZE", 1)
+    monkeypatch.setattr(ListState, "page_size", 1)
     monkeypatch.setattr(list_rows.ListQuery, "_matching_rows", take_too_long)
     # The number of users is not known.
     page = opened(root, **parameters)
@@ -321,9 +354,9 @@ def test_a_row_says_what_matters(root: Client, customers: Rows) -> None:
     assert '<span class="eds-fall">\N{MINUS SIGN}78.4</span>' in globex
     assert "3 <small>of 9</small>" in acme
     assert "<time datetime=" in acme
-    assert "Commercial · 500 Users · active · ended 26 Mar 2026" in globex
+    assert "Commercial · 500 Users <small>active · ended 26 Mar 2026</small>" in globex
     # No line begins with a separator.
-    assert "Commercial\xa0· 500 Users\xa0· active" in opened_at.content.decode()
+    assert "Commercial\xa0· 500 Users" in opened_at.content.decode()
 
 
 def test_a_row_has_the_scores_of_the_last_30_days(root: Client, customers: Rows) -> None:
@@ -448,8 +481,7 @@ def test_a_list_costs_the_same_queries_however_long(
         a_user(ranked.product, f"u{number}", ranked.workspace, ranked.account)
     address = reverse("admin:engagement_user_changelist")
     with django_assert_max_num_queries(25):
-        page = root.get(address, {"workspace": ranked.workspace.pk, "segment": ranked.segment.pk})
-    assert len(page.content) < 60_000
+        root.get(address, {"workspace": ranked.workspace.pk, "segment": ranked.segment.pk})
     assert UserEngagement.objects.count() == many + 3
 
 

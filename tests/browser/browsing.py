@@ -12,6 +12,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 PATIENCE = 20
 WIDE, NARROW = 1280, 390
+# A phone, a tablet both ways, and two desks.
+WIDTHS = (NARROW, 768, 1024, WIDE, 1680)
 # Chromium resolves no names and contacts only the service under test.
 ARGUMENTS = (
     "--headless=new",

@@ -26,37 +26,35 @@ from engagement.license_traits import (
 )
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
+from engagement.models.subjects import EXTERNAL_ID_LENGTH
 from engagement.orders.columns import TRAIT_PREFIX
 from engagement.scopes import SubjectKind
 from engagement.scores.insights import EVALUATION
 from engagement.scores.metrics import compute_scores
 from engagement.trait_days import parse_trait_day
 
-# Longer texts are cut on the page: at the first length, or at the first at which the page is small.
-TEXT_LENGTHS = (80, 40, 20, 10)
+# A name, a domain, or a license is whole on a page. A longer text is none of them, and could fill
+# megabytes. The value of a trait in a column of its own may be prose.
+MAX_TEXT_LENGTH, MAX_TRAIT_LENGTH = EXTERNAL_ID_LENGTH, 200
 
 
 @dataclass(frozen=True)
 class RowContext:
     """What the cells of all rows need. *histories* has the scores of the last days by subject id,
     except for subjects with too many counts, whose lines are loaded later. *back* is the query
-    of the list, for the way back from a row's page. Texts are cut at *text_length*."""
+    of the list, for the way back from a row's page."""
 
     score_set: ScoreSet
     kind: SubjectKind
     now: datetime
     histories: Mapping[int, Sequence[float]] = field(default_factory=dict)
     back: str = ""
-    text_length: int = TEXT_LENGTHS[0]
 
     def subject(self, row: Any) -> Any:
         return getattr(row, self.kind.scope)
 
-    def cut(self, text: str) -> str:
-        return cut(text, self.text_length)
 
-
-def cut(text: str, length: int) -> str:
+def cut(text: str, length: int = MAX_TEXT_LENGTH) -> str:
     return f"{text[:length]}…" if len(text) > length else text
 
 
@@ -78,13 +76,9 @@ class ListColumn:
     first_descends: bool = True
 
     @property
-    def is_trait(self) -> bool:
-        return self.name.startswith(TRAIT_PREFIX)
-
-    @property
     def css(self) -> str:
-        """The end of the class of its cells. The style sheet says the label of a standard one."""
-        return "trait" if self.is_trait else self.name
+        """The end of the class of its cells."""
+        return "trait" if self.name.startswith(TRAIT_PREFIX) else self.name
 
 
 def default_columns(scope: Scope) -> list[str]:
@@ -120,12 +114,12 @@ def list_columns(names: Sequence[str], scope: Scope) -> list[ListColumn]:
 def _name(row: Any, context: RowContext) -> SafeString:
     subject = context.subject(row)
     url = subject_url(subject, context.kind.scope, context.score_set.workspace_id)
-    detail = context.cut(subject.trait_text(_detail_trait(context)) or "")
+    detail = cut(subject.trait_text(_detail_trait(context)) or "")
     return format_html(
         '<a href="{}{}">{}</a><button data-copy-text="{}" aria-label="Copy id"></button>{}',
         url,
         context.back,
-        context.cut(subject.name or subject.external_id),
+        cut(subject.name or subject.external_id),
         subject.external_id,
         format_html("<small>{}</small>", detail) if detail else "",
     )
@@ -189,7 +183,7 @@ def _account(row: Any, context: RowContext) -> str | SafeString:
     if account is None:
         return "–"
     url = subject_url(account, "account", context.score_set.workspace_id)
-    return format_html('<a href="{}">{}</a>', url, context.cut(account.name or account.external_id))
+    return format_html('<a href="{}">{}</a>', url, cut(account.name or account.external_id))
 
 
 def _shown_account(row: Any) -> Any:
@@ -215,20 +209,22 @@ _SEPARATOR = "\N{NO-BREAK SPACE}· "
 
 
 def _license(row: Any, context: RowContext) -> str | SafeString:
-    """The license in a line: type, tier, status, and renewal."""
+    """The license in two lines: type and tier, and status and renewal."""
     traits = context.subject(row)
     kind = traits.trait_text(LICENSE_TYPE_TRAIT) or ""
     tier = traits.trait_text(TIER_TRAIT) or ""
     status = traits.trait_text(LICENSE_STATUS_TRAIT) or ""
     renews = kind.lower() != EVALUATION and status.lower() in ("", "active")
-    parts = [
-        LICENSE_TYPES.get(kind, kind),
-        # An evaluation's tier may say no more than its type.
-        "" if tier.lower() == kind.lower() else tier,
-        status,
-        _describe_end(traits.trait_text(MAINTENANCE_END_TRAIT), context, renews=renews),
-    ]
-    return context.cut(_SEPARATOR.join(part for part in parts if part)) or "–"
+    # An evaluation's tier may say no more than its type.
+    tier = "" if tier.lower() == kind.lower() else tier
+    end = _describe_end(traits.trait_text(MAINTENANCE_END_TRAIT), context, renews=renews)
+    first, second = (
+        cut(_SEPARATOR.join(filter(None, parts)))
+        for parts in ((LICENSE_TYPES.get(kind, kind), tier), (status, end))
+    )
+    if not first or not second:
+        return first or second or "–"
+    return format_html("{} <small>{}</small>", first, second)
 
 
 def _license_values(row: Any, context: RowContext) -> list[Any]:
@@ -258,7 +254,7 @@ def _trait_column(name: str) -> ListColumn:
     trait = name.removeprefix(TRAIT_PREFIX)
 
     def cell(row: Any, context: RowContext) -> str:
-        return context.cut(_trait_text(context.subject(row).traits.get(trait)))
+        return cut(_trait_text(context.subject(row).traits.get(trait)), MAX_TRAIT_LENGTH)
 
     def values(row: Any, context: RowContext) -> list[Any]:
         return [_trait_text(context.subject(row).traits.get(trait))]

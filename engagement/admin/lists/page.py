@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import accumulate
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,7 +15,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from engagement.admin.lists import columns as list_columns
 from engagement.admin.lists import filters, views
-from engagement.admin.lists.columns import TEXT_LENGTHS, ListColumn, RowContext, cut
+from engagement.admin.lists.columns import ListColumn, RowContext
 from engagement.admin.lists.rows import Listing, ListQuery
 from engagement.admin.lists.state import (
     MAX_COLUMNS,
@@ -49,10 +48,8 @@ TOO_MANY_COLUMNS = (
     f"A list has room for {{count}} of these columns, and for at most {MAX_COLUMNS}. Remove one to "
     "add another."
 )
-# The names of traits that the forms suggest, and their length in all, so that the page stays small.
-MAX_TRAIT_NAMES, MAX_TRAIT_NAMES_LENGTH = 100, 2_000
-# Of a page, of what is the same on each, and of an entry of a menu besides its text, as measured.
-MAX_PAGE_BYTES, FRAME_BYTES, MENU_ENTRY_BYTES = 60_000, 14_000, 75
+# The names of traits that the forms suggest.
+MAX_TRAIT_NAMES = 100
 LOST_SEGMENT = "The segment of this view was deleted. The other filters apply."
 
 
@@ -205,9 +202,6 @@ def page_context(page: SubjectList) -> dict[str, Any]:
     kind = get_kind(page.state.scope)
     saved = list(views.visible_views(page.request, page.state.scope).filter(product=page.product))
     links = views.links(page.request, saved, page.state)
-    names = _trait_names(page)
-    entries = [segment.name for segment in segments[: filters.MAX_CHOICES]]
-    entries += [view.name for view in saved] + names
     return {
         "title": kind.plural.capitalize(),
         "list": page,
@@ -215,7 +209,7 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "listing": listing,
         "plural": kind.plural,
         "heads": heads,
-        "table": _table(page, listing, columns, _room(page, entries)),
+        "table": _table(page, listing, columns),
         "subjects": [getattr(row, kind.scope) for row in listing.rows],
         "chips": filters.chips(page.state, segment),
         "menus": filters.menus(page.state, segments),
@@ -230,7 +224,7 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "all_query": ListState(page.state.scope, page.state.workspace_id, view="all").query(),
         "may_share": page.product.pk in request_access(page.request).managed,
         "segment_url": _segment_url(page, segment),
-        "trait_names": names,
+        "trait_names": trait_names(page.product.pk, page.state.scope, MAX_TRAIT_NAMES),
         "hidden": _hidden_fields(page.state, "q"),
         "hidden_for_columns": _hidden_fields(page.state, "column", "columns"),
         "query": page.state.query(page=page.state.page),
@@ -238,24 +232,6 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "pages": _pages(page.state, listing),
         "sorts": [head for head in heads if head.query],
     }
-
-
-def _room(page: SubjectList, entries: Sequence[str]) -> int:
-    """The bytes that the page has for its rows besides these *entries* of its menus."""
-    state = page.state
-    menus = sum(MENU_ENTRY_BYTES + len(escape(entry).encode()) for entry in entries)
-    return MAX_PAGE_BYTES - FRAME_BYTES - menus - state.address_bytes
-
-
-def _trait_names(page: SubjectList) -> list[str]:
-    """The names that the forms suggest, as many as a page has room for."""
-    names = trait_names(page.product.pk, page.state.scope, MAX_TRAIT_NAMES)
-    lengths = accumulate(len(name.encode()) for name in names)
-    return [
-        name
-        for name, length in zip(names, lengths, strict=True)
-        if length <= MAX_TRAIT_NAMES_LENGTH
-    ]
 
 
 def _segment_url(page: SubjectList, segment: Segment | None) -> str:
@@ -289,43 +265,30 @@ def _head(column: ListColumn, state: ListState) -> Head:
     return Head(column.label, css, sort, state.query(sort=sort), order if is_sorted else "")
 
 
-def _table(
-    page: SubjectList, listing: Listing, columns: Sequence[ListColumn], room: int
-) -> list[SafeString]:
-    """The rows, with texts cut so that they have at most *room* bytes."""
-    rows: list[SafeString] = []
+def _table(page: SubjectList, listing: Listing, columns: Sequence[ListColumn]) -> list[SafeString]:
     if page.score_set is None:
-        return rows
+        return []
     kind = get_kind(page.state.scope)
     histories = {}
     if any(column.name == "history" for column in columns):
         histories = recent_scores(page.score_set, kind, quick_rows(page.score_set, listing.rows))
     back, query = "", page.state.query(page=page.state.page)
-    if page.state.has_links and query != f"{WORKSPACE_PARAM}={page.state.workspace_id}":
+    if query != f"{WORKSPACE_PARAM}={page.state.workspace_id}":
         back = "&" + urlencode({"_changelist_filters": query})
-    for length in TEXT_LENGTHS:
-        context = RowContext(page.score_set, kind, page.now, histories, back, length)
-        rows = [
-            _row_html(columns, [column.cell(row, context) for column in columns], length)
-            for row in listing.rows
-        ]
-        if sum(len(row.encode()) for row in rows) <= room:
-            break
-    return rows
+    context = RowContext(page.score_set, kind, page.now, histories, back)
+    return [_row_html(columns, row, context) for row in listing.rows]
 
 
-def _row_html(columns: Sequence[ListColumn], contents: Sequence[str], length: int) -> SafeString:
+def _row_html(columns: Sequence[ListColumn], row: Any, context: RowContext) -> SafeString:
     """A row of the table. A template would take as long as all other work on the page."""
-    name, *others = zip(columns, map(conditional_escape, contents), strict=True)
-    cells = [f'<th scope="row" class="field-{name[0].css}">{name[1]}</th>']
-    for column, content in others:
-        # The style sheet knows the other labels.
-        what = (
-            f'data-label="{escape(cut(column.label, length))}"'
-            if column.is_trait
-            else f'class="field-{column.css}"'
-        )
-        cells.append(f"<td {what}>{content}</td>")
+    first, *others = columns
+    cells = [f'<th scope="row" class="field-{first.css}">{first.cell(row, context)}</th>']
+    cells += [
+        # The label is shown where a row is a block.
+        f'<td class="field-{column.css}" data-label="{escape(column.label)}">'
+        f"{conditional_escape(column.cell(row, context))}</td>"
+        for column in others
+    ]
     return mark_safe("".join(cells))
 
 

@@ -3,25 +3,16 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 from urllib.parse import urlencode
 
 from django.http import QueryDict
-from django.utils.html import escape
 
 from engagement.admin.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM
 from engagement.core.ids import parse_id
 from engagement.metric_names import Scope
 from engagement.orders.columns import UnknownColumn, check_column
 
-# The rows of a page. With many columns it has fewer, so that it stays below 60 KB.
-PAGE_SIZE, MIN_PAGE_SIZE = 40, 10
-DEFAULT_COLUMNS = 6
-# Of the links that repeat the address: heads, chips, and pages. Where they would take more, buttons
-# of a form that has the address once take their place.
-MAX_LINK_BYTES = 12_000
-LINKS_OF_EACH_PAGE = 12
 # In the order of the chips above the table. Each trait has a parameter of its own.
 FILTERS = (SEGMENT_PARAM, "insight", "license_type", "license_status", "active")
 ACCOUNT_FILTERS = {"insight", "license_type", "license_status"}
@@ -30,8 +21,9 @@ ACTIVE_PATTERN = re.compile(r"(within|before)-([1-9][0-9]{0,3})|never")
 DEFAULT_SORT = "-score"
 MAX_COLUMNS = 20
 MAX_LENGTH = 512
-# Of a page, for its columns and filters besides the rows. The last columns of more are left out.
-MAX_ADDRESS_BYTES = 20_000
+# The link of a row quotes the query string, at up to three bytes for one, and must fit into a
+# request line of 8,190 bytes. The last columns of a longer one are left out.
+MAX_QUERY_LENGTH = 2_500
 # Parameters besides filters and traits.
 _OTHERS = {WORKSPACE_PARAM, "product__id__exact", "q", "sort", "column", "columns", "p", "view"}
 
@@ -43,7 +35,7 @@ class InvalidAddress(ValueError):
 
 
 class TooLong(InvalidAddress):
-    """The filters and the search have more text than a page has room for."""
+    """The filters and the search have more text than an address has room for."""
 
 
 class GoTo(Exception):
@@ -58,6 +50,8 @@ class GoTo(Exception):
 class ListState:
     """*filters* has the values by parameter. *columns* is empty for the default ones. *view* is the
     id of the saved view that the list began with, "all" for none, or empty."""
+
+    page_size: ClassVar[int] = 40
 
     scope: Scope
     workspace_id: int | None = None
@@ -79,34 +73,6 @@ class ListState:
     @property
     def is_filtered(self) -> bool:
         return bool(self.filters or self.search)
-
-    @property
-    def has_links(self) -> bool:
-        """Whether what leads to the list with one change is a link, not a button."""
-        return self._link_count * len(self.query()) <= MAX_LINK_BYTES
-
-    @property
-    def _link_count(self) -> int:
-        return LINKS_OF_EACH_PAGE + self._column_count + len(self.filters)
-
-    @property
-    def _column_count(self) -> int:
-        return len(self.columns) or DEFAULT_COLUMNS
-
-    @property
-    def address_bytes(self) -> int:
-        """What a page takes, besides its rows, because of its address, as measured."""
-        links = self._link_count if self.has_links else 0
-        texts = [self.search, *self.columns, *chain(*self.filters.items())]
-        length = sum(len(escape(text).encode()) for text in texts)
-        return 250 * self._column_count + (4 + links) * len(self.query()) + 9 * length
-
-    @property
-    def page_size(self) -> int:
-        # In bytes, as measured. A row leads back to the list.
-        back = 1.6 * len(self.query()) if self.has_links else 0
-        row = 450 + 85 * self._column_count + back
-        return min(PAGE_SIZE, max(MIN_PAGE_SIZE, int((42_000 - self.address_bytes) / row)))
 
     @property
     def offset(self) -> int:
@@ -132,7 +98,6 @@ class ListState:
             yield "q", self.search
         if self.sort != DEFAULT_SORT:
             yield "sort", self.sort
-        # In one parameter, because each link of the page has them.
         if any("," in column for column in self.columns):
             yield from (("column", column) for column in self.columns)
         elif self.columns:
@@ -164,7 +129,7 @@ def parse_state(query: QueryDict, scope: Scope) -> ListState:
         page=max(1, page),
         view=view,
     )
-    while state.address_bytes > MAX_ADDRESS_BYTES:
+    while len(state.query()) > MAX_QUERY_LENGTH:
         if not state.columns:
             raise TooLong
         state = replace(state, columns=state.columns[:-1])
