@@ -12,6 +12,7 @@ from engagement.admin.time_format import format_ago
 from engagement.core import charts
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.models import Account, AccountEngagement, ScoreSet, Segment, Workspace
+from engagement.money import MRR_LABEL, format_cents, mrr_of
 from engagement.rules.rules import InvalidRule
 from engagement.scores import history, insights, metrics, people
 from engagement.scores.benchmarks import HISTORY_DAYS
@@ -146,7 +147,10 @@ def score_summary(
         people=shown_people,
         events=events[:MAX_EVENTS_LISTED],
         more_events=max(0, len(events) - MAX_EVENTS_LISTED),
-        metrics=list(_labeled_metrics(score_set, subject_metrics, now, is_brief)),
+        metrics=[
+            *_labeled_metrics(score_set, subject_metrics, now, is_brief),
+            *_revenue(subject, scope),
+        ],
         segments=segments.segments_containing(score_set, usable_segments(workspace, scope), row),
         insights=subject_insights,
         active_users=_active_users(score_set, subject_metrics),
@@ -173,6 +177,12 @@ def _labeled_metrics(
     for name, text in metric_texts(score_set, subject_metrics).items():
         if not (is_brief and name in OF_ALL_TIME):
             yield METRICS[name].label, text
+
+
+def _revenue(subject: Any, scope: Scope) -> Iterator[tuple[str, str]]:
+    """What the account pays, if a trait says so."""
+    if scope == "account" and (cents := mrr_of(subject.traits)) is not None:
+        yield MRR_LABEL, format_cents(cents)
 
 
 def score_history(workspace: Workspace, account: Account) -> ScoreSummary:

@@ -13,6 +13,7 @@ from engagement.license_traits import MAINTENANCE_END_TRAIT
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
 from engagement.models.orders import COLUMN_LENGTH
+from engagement.money import MRR_TRAIT
 from engagement.rules.trait_filters import TraitNumber, TraitText, TraitType
 from engagement.scopes import SubjectKind
 from engagement.segments.metric_filters import change_in_tenths
@@ -26,9 +27,10 @@ StandardColumn: TypeAlias = Literal[
     "name",
     "account",
     "renewal",
+    "mrr",
     "first_seen",
 ]
-_ACCOUNTS_ONLY = {"active_users", "total_users", "renewal"}
+_ACCOUNTS_ONLY = {"active_users", "total_users", "renewal", "mrr"}
 _USERS_ONLY = {"account"}
 TRAIT_PREFIX = "trait:"
 # Texts that begin with the same characters count as equal.
@@ -102,6 +104,8 @@ def _sort_keys(column: str, score_set: ScoreSet, kind: SubjectKind) -> list[Any]
             return [Case(When(is_shown, then=_name("user__account__")))]
         case "renewal":
             return [_day(traits, MAINTENANCE_END_TRAIT)]
+        case "mrr":
+            return [TraitNumber(traits, MRR_TRAIT)]
     return [F(column)]
 
 

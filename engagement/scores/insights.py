@@ -17,6 +17,7 @@ from engagement.license_traits import (
     MAINTENANCE_END_TRAIT,
 )
 from engagement.models import AccountEngagement, ScoreSet, User
+from engagement.money import MRR_LABEL, MRR_TRAIT, format_cents, mrr_of
 from engagement.scores import history
 from engagement.scores.history import EventPoints
 from engagement.scores.insight_texts import (
@@ -51,6 +52,10 @@ EVALUATION_ENDS_WITHIN_DAYS = 14
 RENEWAL_WITHIN_DAYS = 60
 
 EVALUATION = "evaluation"
+# Insights about what a customer may stop paying say what that is.
+_AT_STAKE: frozenset[InsightKind] = frozenset(
+    {"renewal_at_risk", "activity_stopped", "trend_down", "seats_exceeded", "seats_unused"}
+)
 
 
 class Insight(NamedTuple):
@@ -172,9 +177,19 @@ def account_facts(
 
 def apply_rules(facts: AccountFacts, details: Details = Details()) -> list[Insight]:
     """The insights from all rules, in the order of ``INSIGHTS``: warnings first."""
-    insights = [insight for rule in INSIGHT_RULES for insight in rule(facts, details)]
+    insights = [
+        _with_worth(insight, facts) for rule in INSIGHT_RULES for insight in rule(facts, details)
+    ]
     order = list(INSIGHTS)
     return sorted(insights, key=lambda insight: order.index(insight.kind))
+
+
+def _with_worth(insight: Insight, facts: AccountFacts) -> Insight:
+    """The insight with what the account pays, if that is at stake and its trait says so."""
+    if insight.kind not in _AT_STAKE or (cents := mrr_of(facts.traits)) is None:
+        return insight
+    text = f"{insight.text} {MRR_LABEL}: {format_cents(cents)}."
+    return insight._replace(text=text, numbers={**insight.numbers, MRR_TRAIT: cents})
 
 
 def _top_user(score_set: ScoreSet, row: AccountEngagement) -> TopUser | None:

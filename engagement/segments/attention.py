@@ -1,7 +1,7 @@
 """The accounts that need attention: how many have each insight, and which of them cost most.
 
-What an insight costs is told by its kind first, in the order of ``INSIGHTS``. Within a kind, by the
-licensed seats of the account, then by its users, then by the points that it lost.
+What an insight costs is told by its kind first, in the order of ``INSIGHTS``. Within a kind, by
+what the account pays, then by its licensed seats, its users, and the points that it lost.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,6 +12,8 @@ from django.db.models.functions import RowNumber
 
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.models import Account, AccountEngagement, ScoreSet
+from engagement.money import MRR_TRAIT
+from engagement.rules.trait_filters import TraitNumber
 from engagement.scopes import ACCOUNTS
 from engagement.scores.insights import Insight, account_facts, apply_rules
 from engagement.segments.insight_filters import insight_filter
@@ -93,6 +95,7 @@ def _costliest(
         output_field=IntegerField(),
     )
     cost = (
+        TraitNumber(f"{ACCOUNTS.path}traits", MRR_TRAIT).desc(nulls_last=True),
         licensed_seats(f"{ACCOUNTS.path}traits").desc(nulls_last=True),
         F("total_users").desc(),
         (F("raw") - F("raw_last_period")).asc(),

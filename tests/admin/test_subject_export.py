@@ -55,6 +55,15 @@ def test_a_list_is_exported_with_its_columns(root: Client, acme_rows: Rows) -> N
     ]
 
 
+@each(("value", "cell"), [(123400, "123400"), ("on request", "on request"), (None, "")])
+def test_what_an_account_pays_is_exported_in_cents(
+    root: Client, acme_rows: Rows, value: Any, cell: str
+) -> None:
+    Account.objects.update(traits={"mrr": value})
+    head, line = exported(root, "account", {"column": ["mrr"]})
+    assert (head[-1], line[-1]) == ("mrr", cell)
+
+
 def test_an_export_respects_filters_and_order(root: Client, acme_rows: Rows) -> None:
     a_user(acme_rows.product, "high", acme_rows.workspace, acme_rows.account, 500)
     parameters: dict[str, Any] = {"workspace": acme_rows.workspace.pk, "sort": "score"}

@@ -69,7 +69,7 @@ def customers(acme_rows: Rows) -> Rows:
         "initech": {"raw": 0, "raw_last_period": 0},
     }
     traits: dict[str, dict[str, Any]] = {
-        "acme-account": {"name": "Acme", "domain": "acme.example", "plan": "pro"},
+        "acme-account": {"name": "Acme", "domain": "acme.example", "plan": "pro", "mrr": 123400},
         "globex": {
             "name": "Globex",
             "am.licenseType": "COMMERCIAL",
@@ -77,6 +77,7 @@ def customers(acme_rows: Rows) -> Rows:
             "am.status": "active",
             "am.maintenanceEndDate": "2026-03-26",
             "plan": "free",
+            "mrr": "on <request>",
         },
         "initech": {"am.licenseType": "EVALUATION", "am.maintenanceEndDate": "2026-03-20"},
     }
@@ -403,6 +404,16 @@ def test_a_person_chooses_the_columns(root: Client, customers: Rows) -> None:
     assert added.redirect_chain[-1][0].endswith("&columns=change,trait:plan")
 
 
+def test_what_accounts_pay_is_a_column(root: Client, customers: Rows) -> None:
+    page = opened(root, "account", column="mrr", sort="-mrr")
+    cells = re.findall(r'class="[^"]*field-mrr[^>]*>(.*?)</td>', page.content.decode())
+    assert (cells[0], set(cells[1:])) == ("1,234.00", {"on &lt;request&gt;", "–"})
+    # What is no number is last in both directions.
+    assert listed(root, "account", sort="mrr")[0] == "acme-account"
+    chips = opened(root, "account", mrr="10000").context["chips"]
+    assert [chip.label for chip in chips] == ["MRR: at least 100.00"]
+
+
 # --- Filters --------------------------------------------------------------------------------
 
 
@@ -413,6 +424,8 @@ def test_a_person_chooses_the_columns(root: Client, customers: Rows) -> None:
         ({"license_type": "none"}, ["acme-account"]),
         ({"license_status": "active"}, ["globex"]),
         ({"trait.plan": "pro"}, ["acme-account"]),
+        ({"mrr": "123400"}, ["acme-account"]),
+        ({"mrr": "none"}, ["initech"]),
         ({"active": "within-1"}, ["acme-account"]),
         ({"active": "before-4"}, ["globex"]),
         ({"active": "never"}, ["initech"]),
@@ -458,6 +471,7 @@ def test_chips_take_filters_away(root: Client, customers: Rows) -> None:
         {"segment": "x"},
         {"sort": "traits"},
         {"insight": "anything"},
+        {"mrr": "1.5"},
         {"p": "x"},
         {"view": "x"},
         {"nothing": "x"},

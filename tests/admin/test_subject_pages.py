@@ -201,10 +201,11 @@ def test_a_page_shows_a_bounded_number_of_traits_and_cuts_long_values(
 def test_an_account_page_says_what_is_worth_knowing(root: Client, acme_rows: Rows) -> None:
     account = acme_rows.account
     renewal = (NOON + timedelta(days=30)).date().isoformat()
-    account.traits = {"am.tier.number": 100, "am.maintenanceEndDate": renewal}
+    account.traits = {"am.tier.number": 100, "am.maintenanceEndDate": renewal, "mrr": 123400}
     account.save(update_fields=["traits"])
     html = root.get(account_page(acme_rows)).content.decode()
-    assert '<li class="notice">Only 2 of 100 licensed seats are active' in html
+    assert '<li class="notice">Only 2 of 100 licensed seats are active (2%). MRR: 1,234.00.' in html
+    assert "<dt>MRR</dt><dd>1,234.00</dd>" in html
     assert "eds-insights" not in root.get(user_page(acme_rows)).content.decode()
 
 

@@ -51,6 +51,21 @@ def test_the_accounts_that_cost_most_come_first(scores: ScoreSet) -> None:
         AccountEngagement.objects.filter(account__external_id=order[first]).delete()
 
 
+def test_what_an_account_pays_counts_before_its_seats(scores: ScoreSet) -> None:
+    stopped(scores, "many seats", seats=500)
+    stopped(scores, "pays little", seats=400, traits={"mrr": 100})
+    stopped(scores, "pays much", seats=1, traits={"mrr": "123400"})
+    stopped(scores, "pays in words", seats=9, traits={"mrr": "a lot"})
+    alerts = attention(scores).alerts["activity_stopped"]
+    assert [(alert.account.external_id, alert.insight.numbers.get("mrr")) for alert in alerts] == [
+        ("pays much", 123400),
+        ("pays little", 100),
+        ("many seats", None),
+    ]
+    assert alerts[0].insight.text.endswith(" MRR: 1,234.00.")
+    assert "MRR" not in alerts[2].insight.text
+
+
 def test_an_account_is_named_once_and_counted_for_each_insight(scores: ScoreSet) -> None:
     scores.account_benchmark_last_period = 100.0
     scores.save()

@@ -203,6 +203,20 @@ def test_licensed_seats(seats: float, active: int, kind: str, text: str) -> None
     assert insight.numbers["license_utilization"] == active / seats
 
 
+def test_an_insight_about_what_is_at_stake_says_what_the_account_pays() -> None:
+    traits = {"am.tier.number": 5, "mrr": 123400}
+    paying = facts(scores=FALLING, traits=traits)
+    falling, exceeded = apply_rules(paying)
+    assert (falling.kind, exceeded.kind) == ("trend_down", "seats_exceeded")
+    for insight in (falling, exceeded):
+        assert insight.text.endswith(". MRR: 1,234.00.")
+        assert insight.numbers["mrr"] == 123400
+    rising = apply_rules(replace(paying, scores=RISING, active_users=5))
+    assert [(insight.kind, "mrr" in insight.numbers) for insight in rising] == [("trend_up", False)]
+    unclear = facts(scores=FALLING, traits={"mrr": "a lot"})
+    assert "MRR" not in only(apply_rules(unclear)).text
+
+
 @pytest.mark.parametrize(("seats", "active"), [(50, 15), (50, 50), ("50", 1), (0, 1)])
 def test_a_license_in_ordinary_use_has_no_insight(seats: object, active: int) -> None:
     account = facts(

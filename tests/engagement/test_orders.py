@@ -28,7 +28,7 @@ def customers(scores: ScoreSet) -> ScoreSet:
         raw_last_period=400,
         active_users=9,
         last_active_at=ago(3),
-        traits={"name": "Globex", "am.maintenanceEndDate": "2026-12-01", "seats": 9},
+        traits={"name": "Globex", "am.maintenanceEndDate": "2026-12-01", "seats": 9, "mrr": 99},
     )
     account(
         scores,
@@ -36,9 +36,14 @@ def customers(scores: ScoreSet) -> ScoreSet:
         raw=900,
         active_users=2,
         last_active_at=ago(1),
-        traits={"name": "acme", "am.maintenanceEndDate": "2027-01-31", "seats": "30"},
+        traits={
+            "name": "acme",
+            "am.maintenanceEndDate": "2027-01-31",
+            "seats": "30",
+            "mrr": "100.5",
+        },
     )
-    account(scores, "initech", traits={"seats": "many"}, first_seen_at=ago(40))
+    account(scores, "initech", traits={"seats": "many", "mrr": "a lot"}, first_seen_at=ago(40))
     account(scores, "umbrella", raw=1, traits={"name": "Zeta", "am.maintenanceEndDate": "soon"})
     return scores
 
@@ -84,7 +89,11 @@ ORDERS = {
     "first_seen": ["initech", "globex", "acme", "umbrella"],
 }
 # Initech and Umbrella have no value, and their order is that of their ids.
-PARTLY = {"last_active": ["globex", "acme"], "renewal": ["globex", "acme"]}
+PARTLY = {
+    "last_active": ["globex", "acme"],
+    "renewal": ["globex", "acme"],
+    "mrr": ["globex", "acme"],
+}
 
 
 @pytest.mark.parametrize("is_large", [False, True])

@@ -27,6 +27,7 @@ from engagement.license_traits import (
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
 from engagement.models.subjects import EXTERNAL_ID_LENGTH
+from engagement.money import MRR_LABEL, MRR_TRAIT, format_cents, mrr_of
 from engagement.orders.columns import TRAIT_PREFIX
 from engagement.scopes import SubjectKind
 from engagement.scores.insights import EVALUATION
@@ -89,7 +90,7 @@ def default_columns(scope: Scope) -> list[str]:
 
 def choosable_columns(scope: Scope) -> list[ListColumn]:
     """The columns that a person can choose, besides the name and traits."""
-    other = {"account"} if scope == "account" else {"active_users", "license", "renewal"}
+    other = {"account"} if scope == "account" else {"active_users", "license", "renewal", "mrr"}
     return [column for name, column in _COLUMNS.items() if name not in other | {"name"}]
 
 
@@ -246,6 +247,20 @@ def _renewal(row: Any, context: RowContext) -> str:
     return date_format(day, "j M Y") if day else "–"
 
 
+def _mrr(row: Any, context: RowContext) -> str:
+    traits = context.subject(row).traits
+    cents = mrr_of(traits)
+    if cents is not None:
+        return format_cents(cents)
+    return cut(_trait_text(traits.get(MRR_TRAIT)), MAX_TRAIT_LENGTH) or "–"
+
+
+def _mrr_values(row: Any, context: RowContext) -> list[Any]:
+    traits = context.subject(row).traits
+    cents = mrr_of(traits)
+    return [_trait_text(traits.get(MRR_TRAIT)) if cents is None else cents]
+
+
 def _external_id(row: Any, context: RowContext) -> str:
     return str(context.subject(row).external_id)
 
@@ -332,6 +347,7 @@ _ALL = [
         sort="renewal",
         first_descends=False,
     ),
+    ListColumn("mrr", MRR_LABEL, _mrr, ["mrr"], _mrr_values, sort="mrr"),
     ListColumn(
         "first_seen",
         "First seen",

@@ -1,5 +1,6 @@
 """The filters of a list: what they keep, and what the chips and menus above the table say."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -11,6 +12,7 @@ from engagement.admin.subject_urls import SEGMENT_PARAM
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.license_traits import LICENSE_STATUS_TRAIT, LICENSE_TYPE_TRAIT
 from engagement.models import ScoreSet, Segment
+from engagement.money import MRR_LABEL, MRR_TRAIT, format_cents
 from engagement.rules.rules import InsightCondition, InvalidRule, Rule, parse_rule
 from engagement.segments import members
 from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
@@ -32,6 +34,9 @@ LICENSE_TYPES = {
 }
 _INSIGHT_LABELS: dict[str, str] = {kind: info.label for kind, info in INSIGHTS.items()}
 LICENSE_STATUSES = {"active": "Active", "inactive": "Inactive", "cancelled": "Cancelled"}
+NO_MRR = "none"
+# In cents.
+_LEAST_MRR = (100_00, 1_000_00, 10_000_00, 100_000_00)
 ACTIVE_CHOICES = (
     "within-1",
     "within-7",
@@ -112,11 +117,27 @@ def _conditions(state: ListState) -> Iterator[dict[str, Any]]:
             yield _trait_is(LICENSE_TYPE_TRAIT, value)
         elif name == "license_status":
             yield _trait_is(LICENSE_STATUS_TRAIT, value)
+        elif name == "mrr" and value == NO_MRR:
+            yield {"kind": "trait", "trait": MRR_TRAIT, "operator": "is_not_set"}
+        elif name == "mrr":
+            yield {
+                "kind": "trait",
+                "trait": MRR_TRAIT,
+                "operator": "at_least",
+                "value": _least_mrr(value),
+            }
         elif name.startswith(TRAIT_FILTER):
             yield _trait_is(name.removeprefix(TRAIT_FILTER), value)
         elif name == "active" and (match := ACTIVE_PATTERN.fullmatch(value)) and match[1]:
             operator = "within_days" if match[1] == "within" else "more_than_days_ago"
             yield {"kind": "last_active", "operator": operator, "days": int(match[2])}
+
+
+def _least_mrr(value: str) -> int:
+    """The amount in cents that the filter's value says."""
+    if not re.fullmatch("[0-9]{1,15}", value, re.ASCII):
+        raise InvalidAddress
+    return int(value)
 
 
 def _trait_is(trait: str, value: str) -> dict[str, Any]:
@@ -160,9 +181,15 @@ def _describe(name: str, value: str, segment: Segment | None) -> str:
         return f"License: {LICENSE_TYPES.get(value, value)}"
     if name == "license_status":
         return f"License status: {LICENSE_STATUSES.get(value, value)}"
+    if name == "mrr":
+        return f"{MRR_LABEL}: {_describe_mrr(value).lower()}"
     if name == "active":
         return f"Last active: {describe_active(value).lower()}"
     return f"{name.removeprefix(TRAIT_FILTER)}: {value}"
+
+
+def _describe_mrr(value: str) -> str:
+    return "None" if value == NO_MRR else f"At least {format_cents(int(value))}"
 
 
 def describe_active(value: str) -> str:
@@ -181,6 +208,8 @@ def menus(state: ListState, segments: Sequence[Segment]) -> list[Menu]:
         offers.append(_menu(state, "license_type", "License", list(LICENSE_TYPES.items())))
         statuses = list(LICENSE_STATUSES.items())
         offers.append(_menu(state, "license_status", "License status", statuses))
+        amounts = [(value, _describe_mrr(value)) for value in (*map(str, _LEAST_MRR), NO_MRR)]
+        offers.append(_menu(state, "mrr", MRR_LABEL, amounts))
     times = [(value, describe_active(value)) for value in ACTIVE_CHOICES]
     offers.append(_menu(state, "active", "Last active", times))
     return offers
