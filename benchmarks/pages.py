@@ -44,7 +44,7 @@ KILOBYTES = 16.0
 SORTED = {
     "account": (
         *("score", "-score", "change", "-change", "last_active", "-last_active"),
-        *("active_users", "-active_users", "renewal", "-renewal", "name", "-name"),
+        *("active_users", "-active_users", "renewal", "-renewal", "name", "-name", "mrr", "-mrr"),
     ),
     "user": (
         *("score", "-score", "change", "-change", "last_active", "-last_active"),
@@ -126,6 +126,7 @@ def paths(person: Client, product: int) -> dict[str, str]:
                 for sort in SORTED[kind]
             },
             f"{kind}s, last active before": f"{ranked}&active=before-14",
+            **({"accounts, with much MRR": f"{ranked}&mrr=100000"} if kind == "account" else {}),
             f"{kind}s, search by id": f"{ranked}&q={'org-77' if kind == 'account' else 'u-77'}",
             f"{kind}s, search in vain": f"{ranked}&q=nobody@example.com",
             f"{kind}, its page": f"{list_url}{subject}/change/",

@@ -162,7 +162,7 @@ def _add_quarantined(product_id: int, now: datetime) -> None:
     if key is None or user is None:
         return
     received_at = now - timedelta(minutes=50)
-    message = Track(user.external_id, "Report exported", received_at, message_id="demo-failed")
+    message = Track(user.external_id, "Report_Created", received_at, message_id="demo-failed")
     QuarantinedMessage.objects.create(
         id=take_arrivals(1)[0],
         product_id=product_id,

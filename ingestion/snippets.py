@@ -18,9 +18,9 @@ curl -X POST {address}/v2/identify -H 'Authorization: Basic {key}' \\
 curl -X POST {address}/v2/group -H 'Authorization: Basic {key}' \\
   -d '{{"groupId": "a1", "traits": {{"name": "Example Ltd", "domain": "example.com"}}}}'
 curl -X POST {address}/v2/track -H 'Authorization: Basic {key}' \\
-  -d '{{"userId": "u1", "event": "Report created"}}'
+  -d '{{"userId": "u1", "event": "Report_Created"}}'
 curl -X POST {address}/v2/track -H 'Authorization: Basic {key}' \\
-  -d '{{"userId": "u1", "event": "Report shared"}}'
+  -d '{{"userId": "u1", "event": "Dashboard_Viewed"}}'
 """
 _PYTHON = """\
 import requests
@@ -38,8 +38,8 @@ person = {{"name": "Ada", "email": "ada@example.com"}}
 company = {{"name": "Example Ltd", "domain": "example.com"}}
 send("identify", {{"userId": "u1", "groupId": "a1", "traits": person}})
 send("group", {{"groupId": "a1", "traits": company}})
-send("track", {{"userId": "u1", "event": "Report created"}})
-send("track", {{"userId": "u1", "event": "Report shared"}})
+send("track", {{"userId": "u1", "event": "Report_Created"}})
+send("track", {{"userId": "u1", "event": "Dashboard_Viewed"}})
 """
 _JAVASCRIPT = """\
 async function send(path, message) {{
@@ -55,8 +55,8 @@ const person = {{ name: "Ada", email: "ada@example.com" }};
 const company = {{ name: "Example Ltd", domain: "example.com" }};
 await send("identify", {{ userId: "u1", groupId: "a1", traits: person }});
 await send("group", {{ groupId: "a1", traits: company }});
-await send("track", {{ userId: "u1", event: "Report created" }});
-await send("track", {{ userId: "u1", event: "Report shared" }});
+await send("track", {{ userId: "u1", event: "Report_Created" }});
+await send("track", {{ userId: "u1", event: "Dashboard_Viewed" }});
 """
 
 

@@ -73,8 +73,8 @@ _EXPANDED: Json = {
     "traits": {"name": "Example Ltd", "domain": "example.com", "am.tier.number": 50},
     "segments": [{"id": 14, "name": "All"}, {"id": 22, "name": "Red Hot"}],
     "events": [
-        {"name": "Report shared", "count": 15, "weight": 5, "points": 75},
-        {"name": "Report created", "count": 74, "weight": 1, "points": 74},
+        {"name": "Dashboard_Viewed", "count": 15, "weight": 5, "points": 75},
+        {"name": "Report_Created", "count": 74, "weight": 1, "points": 74},
     ],
     "events_total": 2,
     "history": [{"day": "2026-09-23", "score": 79.9}, {"day": "2026-09-24", "score": 80.8}],
@@ -107,7 +107,7 @@ FULL_USER: Json = {
 EXPANDED_USER: Json = FULL_USER | {
     "traits": {"name": "Ada", "email": "ada@example.com", "plan": "pro"},
     "segments": [{"id": 1, "name": "All"}, {"id": 5, "name": "Slightly Engaged"}],
-    "events": [{"name": "Report created", "count": 20, "weight": 1, "points": 20}],
+    "events": [{"name": "Report_Created", "count": 20, "weight": 1, "points": 20}],
     "events_total": 1,
     "history": [{"day": "2026-09-23", "score": 67.3}, {"day": "2026-09-24", "score": 67.3}],
 }

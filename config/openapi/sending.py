@@ -203,7 +203,7 @@ def send(
 _BASIC: list[Json] = [{"ingestionKey": []}]
 TRACK: Json = {
     "userId": "u1",
-    "event": "Report created",
+    "event": "Report_Created",
     "timestamp": "2026-09-24T08:12:44Z",
     "context": {"groupId": "a1"},
     "messageId": "7f0c1d5e",
@@ -211,9 +211,24 @@ TRACK: Json = {
 IDENTIFY: Json = {
     "userId": "u1",
     "groupId": "a1",
-    "traits": {"name": "Ada", "email": "ada@example.com"},
+    "traits": {
+        "name": "Ada",
+        "email": "ada@example.com",
+        "role": "admin",
+        "createdAt": "2026-03-01T08:00:00Z",
+    },
 }
-GROUP: Json = {"groupId": "a1", "traits": {"name": "Example Ltd", "domain": "example.com"}}
+GROUP: Json = {
+    "groupId": "a1",
+    "traits": {
+        "name": "Example Ltd",
+        "domain": "example.com",
+        "createdAt": "2026-01-05T08:00:00Z",
+        "status": "paying",
+        "plan": "pro",
+        "mrr": 123400,
+    },
+}
 BATCH: Json = {
     "batch": [{"type": "identify", **IDENTIFY}, {"type": "track", **TRACK}],
     "sentAt": "2026-09-24T08:12:45Z",
@@ -266,15 +281,17 @@ def _tracking(
 
 _IDENTIFYING = (
     "Creates or updates the user. With `groupId`, the user also joins that account. A trait that "
-    "is `null` is removed."
+    "is `null` is removed. Recommended traits are `email`, `name`, `createdAt`, and `role`."
 )
 _GROUPING = (
     "Creates or updates the account. With `userId`, that user also joins it. A trait that is "
-    "`null` is removed."
+    "`null` is removed. Recommended traits are `name`, `createdAt`, `status`, `plan`, and `mrr`: "
+    "what the account pays per month, in cents."
 )
 _TRACKING = (
     "Records an event of the user. `context.groupId` is the account in which it happened. "
-    "Properties are not stored."
+    "Properties are not stored. Name events `Noun_Verb`, such as `Report_Created`, "
+    "`Dashboard_Viewed`, or `Integration_Enabled`."
 )
 _BATCHING = (
     "Each valid message is accepted. Each invalid one is dropped, with a reason in the ingestion "
@@ -308,7 +325,7 @@ OPERATIONS: dict[Door, Json] = {
         {
             "api_key": "edk_…",
             "user_id": "u1",
-            "event": "Report created",
+            "event": "Report_Created",
             "timestamp": 1790237564000,
         },
     ),

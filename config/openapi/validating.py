@@ -135,7 +135,7 @@ _ACCEPTED: Json = {
                 "userId": "u1",
                 "previousId": None,
                 "groupId": "a1",
-                "event": "Report created",
+                "event": "Report_Created",
                 "traits": None,
                 "timestamp": "2026-09-24T08:12:44Z",
                 "timestampFrom": "message",

@@ -125,12 +125,15 @@ class _World:
         start, curve = self._activity()
         created_at = self._creation_time(start)
         seen_at = max(created_at, self._midnights[0])
+        plan = next(plan for least, plan in vocabulary.PLANS if users >= least)
         traits = {
             "name": company.name,
             "domain": company.domain,
             "country": company.country,
             "industry": chance.choice(vocabulary.INDUSTRIES),
-            "plan": next(plan for least, plan in vocabulary.PLANS if users >= least),
+            "plan": plan,
+            "status": "paying" if vocabulary.PRICES[plan] else "free",
+            "mrr": vocabulary.PRICES[plan] * users,
             "createdAt": created_at.isoformat(),
         }
         opens = min(max(8 - company.hours, 0), 14) * 3600

@@ -28,46 +28,46 @@ class Catalog(NamedTuple):
 BOARDS = Catalog(
     "Board Lens",
     (
-        Feature("Board viewed", 1, 1.0, 4.0),
-        Feature("Card moved", 2, 0.8, 3.0),
-        Feature("Card created", 4, 0.6, 1.5),
-        Feature("Comment added", 4, 0.5, 1.2),
-        Feature("Filter applied", 2, 0.4, 1.5),
-        Feature("Report opened", 3, 0.3, 0.6),
-        Feature("Swimlane changed", 3, 0.15, 0.4),
-        Feature("Board created", 8, 0.1, 0.1),
-        Feature("Report exported", 6, 0.1, 0.3),
-        Feature("Automation run", 7, 0.08, 2.0),
-        Feature("Member invited", 10, 0.05, 0.4),
-        Feature("Settings changed", 5, 0.05, 0.3),
+        Feature("Board_Viewed", 1, 1.0, 4.0),
+        Feature("Card_Moved", 2, 0.8, 3.0),
+        Feature("Card_Created", 4, 0.6, 1.5),
+        Feature("Comment_Added", 4, 0.5, 1.2),
+        Feature("Filter_Applied", 2, 0.4, 1.5),
+        Feature("Report_Created", 3, 0.3, 0.6),
+        Feature("Swimlane_Changed", 3, 0.15, 0.4),
+        Feature("Board_Created", 8, 0.1, 0.1),
+        Feature("Report_Exported", 6, 0.1, 0.3),
+        Feature("Automation_Run", 7, 0.08, 2.0),
+        Feature("Member_Invited", 10, 0.05, 0.4),
+        Feature("Integration_Enabled", 5, 0.05, 0.3),
     ),
 )
 INVOICES = Catalog(
     "Ledgerly",
     (
-        Feature("Dashboard viewed", 1, 1.0, 2.0),
-        Feature("Invoice opened", 2, 0.8, 3.0),
-        Feature("Invoice sent", 6, 0.5, 1.5),
-        Feature("Payment matched", 7, 0.4, 2.0),
-        Feature("Expense recorded", 4, 0.4, 1.5),
-        Feature("Reminder sent", 4, 0.2, 0.8),
-        Feature("Report exported", 6, 0.15, 0.2),
-        Feature("Bank account connected", 10, 0.04, 0.0),
-        Feature("Accountant invited", 9, 0.03, 0.0),
+        Feature("Dashboard_Viewed", 1, 1.0, 2.0),
+        Feature("Invoice_Opened", 2, 0.8, 3.0),
+        Feature("Invoice_Sent", 6, 0.5, 1.5),
+        Feature("Payment_Matched", 7, 0.4, 2.0),
+        Feature("Expense_Recorded", 4, 0.4, 1.5),
+        Feature("Reminder_Sent", 4, 0.2, 0.8),
+        Feature("Report_Exported", 6, 0.15, 0.2),
+        Feature("Integration_Enabled", 10, 0.04, 0.0),
+        Feature("Accountant_Invited", 9, 0.03, 0.0),
     ),
 )
 NOTES = Catalog(
     "Fieldnote",
     (
-        Feature("Note viewed", 1, 1.0, 3.0),
-        Feature("Note written", 5, 0.7, 1.5),
-        Feature("Photo attached", 4, 0.5, 2.0),
-        Feature("Note shared", 7, 0.3, 0.7),
-        Feature("Search used", 2, 0.4, 1.5),
-        Feature("Template used", 6, 0.15, 0.5),
-        Feature("Checklist completed", 6, 0.25, 0.8),
-        Feature("Site visited", 8, 0.2, 0.2),
-        Feature("Colleague invited", 10, 0.04, 0.3),
+        Feature("Note_Viewed", 1, 1.0, 3.0),
+        Feature("Note_Written", 5, 0.7, 1.5),
+        Feature("Photo_Attached", 4, 0.5, 2.0),
+        Feature("Note_Shared", 7, 0.3, 0.7),
+        Feature("Search_Used", 2, 0.4, 1.5),
+        Feature("Template_Used", 6, 0.15, 0.5),
+        Feature("Checklist_Completed", 6, 0.25, 0.8),
+        Feature("Site_Visited", 8, 0.2, 0.2),
+        Feature("Colleague_Invited", 10, 0.04, 0.3),
     ),
 )
 
@@ -148,6 +148,8 @@ INDUSTRIES = (
 )
 # The smallest number of users on each plan.
 PLANS = ((200, "Enterprise"), (25, "Premium"), (5, "Standard"), (0, "Free"))
+# Per user and month, in cents.
+PRICES = {"Enterprise": 12_50, "Premium": 9_75, "Standard": 5_50, "Free": 0}
 
 _GIVEN = """
 Ada Adam Aisha Akira Alice Amara Ana Anders André Anna Arjun Astrid Aylin Beatriz Ben Bruno

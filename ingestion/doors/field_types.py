@@ -25,7 +25,7 @@ def _text(max_length: int, description: str, **schema: Any) -> Meta:
 
 _USER_ID = "Your ID of the user."
 _GROUP_ID = "Your ID of the account."
-_EVENT = "What the user did."
+_EVENT = "What the user did, as `Noun_Verb`: `Report_Created`."
 _MESSAGE_ID = "Your ID of this message. A message with a known ID has no effect."
 _TRAITS = _field(
     f"Values of any JSON type, nested at most {fields.MAX_TRAITS_DEPTH} levels deep. The latest "
@@ -34,7 +34,7 @@ _TRAITS = _field(
     maxProperties=fields.MAX_TRAITS,
 )
 _TIME = _field(
-    "When it happened. By default, the time of receipt. Without a zone, it is UTC.",
+    "When it happened, in ISO 8601. By default, the time of receipt. Without a zone, it is UTC.",
     type="string",
     format="date-time",
 )

@@ -95,7 +95,7 @@ def test_the_lines_introduce_a_user_and_count_an_event(
     run = {"curl": run_in_a_shell, "Python": run_in_python}[language]
     run(code_by_language[language])
     processing.drain(lambda: NOON)
-    assert counts(acme) == {("u1", "Report created"): 1, ("u1", "Report shared"): 1}
+    assert counts(acme) == {("u1", "Report_Created"): 1, ("u1", "Dashboard_Viewed"): 1}
     user = User.objects.select_related("account").get()
     assert user.email == "ada@example.com"
     assert user.account and user.account.name == "Example Ltd"
@@ -124,6 +124,6 @@ def test_a_product_made_in_the_admin_comes_with_a_key_whose_lines_work(
     assert key.secret in script
     run_in_a_shell(script.replace("http://testserver", live_server.url))
     processing.drain(lambda: NOON)
-    assert counts(product) == {("u1", "Report created"): 1, ("u1", "Report shared"): 1}
+    assert counts(product) == {("u1", "Report_Created"): 1, ("u1", "Dashboard_Viewed"): 1}
     # The key is shown once.
     assert key.secret not in root.get(response.redirect_chain[-1][0]).content.decode()

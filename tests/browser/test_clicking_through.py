@@ -44,7 +44,7 @@ def test_a_newcomer_sends_a_first_event_and_finds_it(browser: Browser) -> None:
     browser.fill("log-term", "u1")
     browser.press(".eds-log-search input[type=submit]")
     assert "Ada is a user of Acme" in browser.text
-    assert "track · “Report created” · user u1" in browser.text and "Recorded" in browser.text
+    assert "track · “Report_Created” · user u1" in browser.text and "Recorded" in browser.text
     # The key's page does not show the secret again.
     browser.open(f"/admin/ingestion/ingestionkey/{key.pk}/change/")
     assert key.secret not in browser.driver.page_source and KEY_PLACEHOLDER in browser.text

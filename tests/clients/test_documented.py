@@ -1,5 +1,6 @@
 """What docs/sending-data.md shows works when it is copied."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -74,6 +75,15 @@ def at_work(
             (folder / "snippet.mjs").write_text(code)
             run([node, "snippet.mjs"], folder)
             yield
+        case "An app for Jira or Confluence", "js":
+            node = request.getfixturevalue("node")
+            prefix = request.getfixturevalue("prefix")
+            site = f"ari:cloud:jira::site/{prefix}initech"
+            context = json.dumps({"accountId": f"{prefix}ada", "installContext": site})
+            call = f"\nawait track({context}, 'Report_Created')\n"
+            (folder / "snippet.mjs").write_text(code + call)
+            run([node, "snippet.mjs"], folder)
+            yield
         case "Browsers", "js":
             browser: Browser = request.getfixturevalue("browser")
             (folder / "node_modules").symlink_to(HERE / "node_modules")
@@ -102,14 +112,19 @@ def test_a_snippet_does_what_it_says(
             # It records nothing, and curl shows the response.
             return
         if "identify" not in snippet.code:
-            # Nobody has identified its user here.
+            # Only the app's user is identified here: by the account that the message names.
             service.until_events(prefix, 1)
+            if "installContext" in snippet.code:
+                until(lambda: initech in service.accounts(prefix), "the account")
+                assert [event[:3] for event in service.events(prefix)] == [
+                    (ada, "Report_Created", initech)
+                ]
             return
         service.until_events(prefix, 1)
         until(lambda: initech in service.accounts(prefix), "the account")
     assert service.users(prefix)[ada]["name"] == "Ada"
     assert service.accounts(prefix)[initech]["name"] == "Initech"
-    assert [event[:3] for event in service.events(prefix)] == [(ada, "Report exported", initech)]
+    assert [event[:3] for event in service.events(prefix)] == [(ada, "Report_Created", initech)]
 
 
 def test_every_way_to_send_has_a_snippet() -> None:

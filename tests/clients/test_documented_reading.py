@@ -102,11 +102,11 @@ def filled_in(service: Service, prefix: str) -> Any:
     for path, message in (
         ("group", {"groupId": f"{prefix}initech", "traits": traits}),
         ("identify", {"userId": f"{prefix}ada", "groupId": f"{prefix}initech"}),
-        ("track", {"userId": f"{prefix}ada", "event": "Report exported"}),
+        ("track", {"userId": f"{prefix}ada", "event": "Report_Created"}),
     ):
         url = f"{service.address}/v2/{path}"
         requests.post(url, json=message, headers=headers, timeout=10).raise_for_status()
-    account = service.read_counted("account", f"{prefix}initech", {"Report exported": 1})
+    account = service.read_counted("account", f"{prefix}initech", {"Report_Created": 1})
 
     def fill(text: str) -> str:
         text = text.replace("http://127.0.0.1:8000", service.address)

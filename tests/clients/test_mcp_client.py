@@ -16,7 +16,7 @@ def scored(service: Service, prefix: str) -> str:
     """The ID of a user who is scored."""
     user = f"{prefix}ada"
     headers = {"Authorization": f"Basic {service.key}"}
-    for event in ("Report exported", "Report shared"):
+    for event in ("Report_Created", "Dashboard_Viewed"):
         message = {"userId": user, "event": event}
         requests.post(f"{service.address}/v2/track", json=message, headers=headers, timeout=10)
     identify: dict[str, Any] = {
@@ -25,7 +25,7 @@ def scored(service: Service, prefix: str) -> str:
         "traits": {"name": "Ada Lovelace"},
     }
     requests.post(f"{service.address}/v2/identify", json=identify, headers=headers, timeout=10)
-    service.read_counted("user", user, {"Report exported": 1, "Report shared": 1})
+    service.read_counted("user", user, {"Report_Created": 1, "Dashboard_Viewed": 1})
     return user
 
 
@@ -77,7 +77,7 @@ def test_the_official_client_finds_and_explains(
     assert answers["server"] == "engagement-data-service"
     assert {"find_accounts", "explain_user", "who_moved", "get_health"} <= answers["tools"]
     assert answers["name"] == "Ada Lovelace"
-    assert answers["events"] == {"Report exported", "Report shared"}
+    assert answers["events"] == {"Report_Created", "Dashboard_Viewed"}
     assert answers["recorded"] >= 3
     assert answers["error"] == "user_id: user_id must be a positive integer."
 
