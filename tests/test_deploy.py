@@ -120,8 +120,8 @@ def test_the_container_starts_the_web_role_and_hears_signals_from_the_beginning(
 
 @pytest.mark.slow
 def test_the_container_has_the_packages_of_the_service_and_the_roles_load_with_them_alone() -> None:
-    assert "COPY requirements.txt constraints.txt ./" in BUILD
-    assert re.search(r"pip install .* -r requirements.txt$", BUILD, re.MULTILINE)
+    assert "COPY requirements.lock ./" in BUILD
+    assert re.search(r"pip install .* --require-hashes -r requirements.lock$", BUILD, re.MULTILINE)
     requirements = installed_for("requirements.txt")
     others = [
         module
@@ -144,7 +144,14 @@ def test_nothing_but_the_service_goes_into_the_container() -> None:
     apps = {app for app in settings.INSTALLED_APPS if (settings.BASE_DIR / app).is_dir()}
     assert rules[0] == "*"
     # The guides are pages of the service.
-    files = {"manage.py", "requirements.txt", "constraints.txt", "LICENSE", "docs"}
+    files = {
+        "manage.py",
+        "requirements.txt",
+        "requirements.lock",
+        "constraints.txt",
+        "LICENSE",
+        "docs",
+    }
     assert set(rules[1:]) == {
         *(f"!{name}" for name in apps | files),
         "**/__pycache__",

@@ -75,6 +75,19 @@ def test_whoever_installs_gets_the_pins() -> None:
     assert "-r requirements.txt" in (ROOT / "requirements-dev.txt").read_text().splitlines()
 
 
+def test_the_lock_has_the_same_versions_and_a_hash_of_each() -> None:
+    entries = re.split(r"\n(?=\w)", (ROOT / "requirements.lock").read_text())[1:]
+    locked = {}
+    for entry in entries:
+        requirement = Requirement(entry.partition("\\")[0].strip())
+        assert entry.count("--hash=sha256:") >= 1, requirement
+        locked[canonical(requirement.name)] = str(requirement.specifier).removeprefix("==")
+    pins = pinned()
+    # Other platforms need some more.
+    assert {name: pins.get(name, locked[name]) for name in locked} == locked
+    assert installed_for("requirements.txt").items() <= locked.items()
+
+
 def test_each_package_with_a_copyleft_license_is_named() -> None:
     text = (ROOT / "docs" / "packages.md").read_text()
     for name in installed_for("requirements.txt"):

