@@ -23,6 +23,8 @@ from config.celery import app
 from config.local import backups
 from config.version import VERSION
 from engagement.core import encryption
+from engagement.database import distribution, nodes
+from engagement.models import Product
 from ingestion.models import InboxMessage, QuarantinedMessage
 
 # Bytes.
@@ -76,6 +78,8 @@ def examine(now: Clock) -> Iterator[Finding]:
     yield check_backups(now())
     if migrations.status is Status.PROBLEM:
         return
+    if distribution.is_distributed():
+        yield check_nodes()
     yield check_keys()
     yield check_inbox()
     yield from check_roles(now())
@@ -310,6 +314,20 @@ def check_keys() -> Finding:
             "Add the key that encrypted them to EDS_ENCRYPTION_KEYS again.",
         )
     return _ok("keys", "All stored secrets can be decrypted.")
+
+
+def check_nodes() -> Finding:
+    """Check that the nodes of a cluster can be reached."""
+    missing = nodes.missing_nodes()
+    names = Product.objects.in_bulk([pk for pks in missing.values() for pk in pks])
+    if missing:
+        return _problem(
+            "nodes",
+            nodes.describe({node: [names[pk] for pk in pks] for node, pks in missing.items()}),
+            "Start its PostgreSQL, or repair the network. Until then its products' messages wait "
+            "in the inbox, in order; all others are recorded.",
+        )
+    return _ok("nodes", "All nodes of the cluster can be reached.")
 
 
 def check_inbox() -> Finding:

@@ -22,6 +22,7 @@ from config.pending_migrations import has_pending_migrations
 from config.version import VERSION
 from engagement import prometheus as engagement
 from engagement import prometheus_requests, telemetry
+from engagement.database import distribution, nodes
 from exports import prometheus as exports
 from ingestion import prometheus as ingestion
 from ingestion import prometheus_products
@@ -45,6 +46,10 @@ MAX_SCORING_AGE = timedelta(minutes=10)
 # Clocks of machines differ by less. A time further ahead is from a wrong clock, and is ignored.
 MAX_CLOCK_SKEW = timedelta(seconds=60)
 
+# The part of a cluster's nodes. Without one of them, messages of all products are accepted, and
+# those of the other nodes are recorded and read, so the machine stays in the load balancer.
+NODES = "nodes"
+
 # The database aliases on which all migrations are applied.
 _migrated: set[str] = set()
 
@@ -59,7 +64,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> JsonResponse:
     """Answer 200 if requests can be served, or else 503 with what is wrong."""
     checks = _checks(timezone.now())
-    is_ready = all(result == "ok" for result in checks.values())
+    is_ready = all(result == "ok" for name, result in checks.items() if name != NODES)
     answer = {"ready": is_ready, "version": VERSION, "checks": checks}
     return JsonResponse(answer, status=200 if is_ready else 503)
 
@@ -73,6 +78,8 @@ def _checks(now: datetime) -> dict[str, str]:
         checks = {"database": _database(), "migrations": _migrations()} | check_roles(now)
     except Error as error:
         return {"database": f"The database does not answer ({type(error).__name__})."}
+    if distribution.is_distributed():
+        checks[NODES] = nodes.describe(nodes.missing_nodes()) or "ok"
     return checks | ({"replica": _replica()} if replica.is_configured() else {})
 
 

@@ -51,13 +51,17 @@ AMQP_HEARTBEAT = 10
 # The operation counter of the tasks that beat sent. It is beat's heartbeat for all machines.
 BEAT_COUNTER = "beat"
 
-# The settings of PostgreSQL's end of our connections.
+# Seconds. A coordinator gives up opening a connection to a node, which by default it does after 30.
+NODE_CONNECTION_TIMEOUT = 3
+
+# The settings of PostgreSQL's end of our connections. A server without Citus skips Citus's own.
 _SERVER_SETTINGS = {
     "tcp_keepalives_idle": KEEPALIVE_IDLE,
     "tcp_keepalives_interval": KEEPALIVE_INTERVAL,
     "tcp_keepalives_count": KEEPALIVE_COUNT,
     "tcp_user_timeout": KEEPALIVE_TIMEOUT * 1000,
     "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_TIMEOUT * 1000,
+    "citus.node_connection_timeout": NODE_CONNECTION_TIMEOUT * 1000,
 }
 # It keeps what an operator has set for the server, the database, or the role. It is a statement,
 # because PgBouncer refuses connections with startup options.

@@ -14,7 +14,7 @@ from django.urls import resolve
 from django.utils import timezone
 
 from engagement.core import request_ids
-from engagement.database import sql
+from engagement.database import retries, sql
 from engagement.logins import time_zones
 
 logger = logging.getLogger(__name__)
@@ -142,10 +142,13 @@ class PageTimeoutMiddleware:
             return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Return 503 if the request failed because its statement was canceled.
+        """Return 503 if the request failed because its statement was canceled, or because a node
+        of a cluster is missing.
 
         Django calls this before it builds a 500 response, so ``__call__`` sees no exception.
         """
+        if retries.is_missing_node(error):
+            return render(request, "503_node.html", status=503)
         if not (_is_limited(request) and _was_canceled(error)):
             return None
         logger.warning("Canceled a page because a statement took too long: %s", request.path)

@@ -7,7 +7,7 @@ from typing import LiteralString
 from prometheus_client.core import GaugeMetricFamily, Metric, SummaryMetricFamily
 
 from engagement import telemetry
-from engagement.database import sql
+from engagement.database import nodes, sql
 from engagement.models import Credential, ScoreSet
 
 # Names of operation counters.
@@ -21,8 +21,10 @@ POOL_FAILURES = "pool failures"
 MAX_CREDENTIALS = 100
 
 # Bounded, because counting more takes long and tells no more.
-_COUNT_REQUESTS: LiteralString = """
-    SELECT count(*) FROM (SELECT 1 FROM engagement_stalemark LIMIT 1000000) AS requests
+_COUNT_REQUESTS: LiteralString = f"""
+    SELECT count(*) FROM (
+        SELECT 1 FROM engagement_stalemark m WHERE {nodes.among_reachable("m")} LIMIT 1000000
+    ) AS requests
 """
 
 
@@ -34,7 +36,7 @@ def collect_metrics(now: datetime) -> Iterator[Metric]:
         count_value=rescored.runs if rescored else 0,
         sum_value=rescored.seconds if rescored else 0.0,
     )
-    ((requests,),) = sql.fetch(_COUNT_REQUESTS)
+    ((requests,),) = sql.fetch(_COUNT_REQUESTS, {"reachable": nodes.reachable_products()})
     yield GaugeMetricFamily(
         "eds_stale_marks", "Entries in the rescore queue, counted up to 1,000,000", requests
     )
@@ -44,6 +46,22 @@ def collect_metrics(now: datetime) -> Iterator[Metric]:
         ScoreSet.objects.filter(state=ScoreSet.State.BUILDING).count(),
     )
     yield _expiries()
+    yield from _missing_nodes()
+
+
+def _missing_nodes() -> Iterator[Metric]:
+    missing = nodes.missing_nodes()
+    yield GaugeMetricFamily(
+        "eds_cluster_nodes_missing", "Nodes of a cluster that cannot be reached", len(missing)
+    )
+    waiting = GaugeMetricFamily(
+        "eds_cluster_products_waiting",
+        "Products that wait for a node of a cluster that cannot be reached",
+        labels=["node"],
+    )
+    for name, products in missing.items():
+        waiting.add_metric([name], len(products))
+    yield waiting
 
 
 def _expiries() -> Metric:

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from engagement import telemetry
 from engagement.core import wakeups
-from engagement.database.retries import leave_retry_to_beat
+from engagement.database.retries import again_without_missing_nodes, leave_retry_to_beat
 from engagement.prometheus import RESCORE
 from engagement.recording import moving, reattribution
 from engagement.removal import deletion, forgetting, maintenance
@@ -40,7 +40,9 @@ def rescore() -> None:
         return time.monotonic() > deadline
 
     with telemetry.track_operation(RESCORE, timezone.now) as run:
-        run.units = rescoring.rescore(timezone.now(), out_of_time=out_of_time)
+        run.units = again_without_missing_nodes(
+            lambda: rescoring.rescore(timezone.now(), out_of_time=out_of_time)
+        )
     if out_of_time():
         request_rescore()
 
@@ -65,7 +67,9 @@ def reattribute() -> None:
 
 
 def _has_moves() -> bool:
-    return moving.has_requests() or reattribution.has_requests()
+    return again_without_missing_nodes(
+        lambda: moving.has_requests() or reattribution.has_requests()
+    )
 
 
 @shared_task

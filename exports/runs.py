@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from engagement.database import clocks, sql
+from engagement.database import clocks, nodes, sql
 from engagement.models import CachedCounts
 from exports import cursors, schedule
 from exports.cursors import Cursor
@@ -94,6 +94,7 @@ _CLAIM: LiteralString = """
         JOIN engagement_product p ON p.id = r.product_id AND p.deletion_requested_at IS NULL
         WHERE r.state IN ('waiting', 'running') AND r.due_at <= %(now)s
           AND (r.leased_until IS NULL OR r.leased_until <= %(now)s)
+          AND r.product_id <> ALL(%(missing)b::bigint[])
         ORDER BY r.due_at, r.id
         LIMIT 1
         FOR NO KEY UPDATE OF r SKIP LOCKED)
@@ -108,7 +109,9 @@ def claim(now: datetime) -> ExportRun | None:
     """
     while True:
         with transaction.atomic():
-            rows = sql.fetch(_CLAIM, {"lease": uuid4(), "until": now + LEASE, "now": now})
+            missing = list(nodes.missing_products())
+            lease = {"lease": uuid4(), "until": now + LEASE}
+            rows = sql.fetch(_CLAIM, {**lease, "now": now, "missing": missing})
         if not rows:
             return None
         run = ExportRun.objects.select_related("export__workspace__product").get(pk=rows[0][0])

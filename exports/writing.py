@@ -4,7 +4,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
+from django.db import Error
+
 from engagement.core.fields import DecryptionError
+from engagement.database import retries
 from engagement.models import ScoreSet, Workspace
 from engagement.outbound.addresses import Resolver
 from exports import cursors, files, manifest, runs, tables
@@ -66,6 +69,11 @@ class _Writer:
             runs.fail(self._run, str(error), self._clock())
         except NotScored:
             runs.fail(self._run, NOT_SCORED, self._clock())
+        except Error as error:
+            if not retries.is_missing_node(error):
+                raise
+            # No failure of the export: another worker goes on once the node is back.
+            runs.release(self._run, self._clock())
         return parts
 
     def _write_next(self, store: Store) -> bool:

@@ -10,7 +10,7 @@ from typing import LiteralString
 
 from django.conf import settings
 
-from engagement.database import distribution, sql
+from engagement.database import distribution, retries, sql
 from ingestion.drain import message_ids, rate_limits
 
 # Rows that one statement deletes. It must not hold its locks for long.
@@ -47,7 +47,8 @@ def delete_expired(now: datetime, out_of_time: OutOfTime = lambda: False) -> Non
     if not distribution.is_distributed():
         _repeat(_DELETE_MESSAGE_IDS, oldest_id, out_of_time)
     elif not out_of_time():
-        sql.execute(_DELETE_MESSAGE_IDS_ON_NODES, oldest_id)
+        with retries.without_missing_nodes():
+            sql.execute(_DELETE_MESSAGE_IDS_ON_NODES, oldest_id)
     dropped_before = now - timedelta(days=settings.DROPPED_RETENTION_DAYS)
     _repeat(_DELETE_DROPPED, {"before": dropped_before}, out_of_time)
     quarantined_before = now - timedelta(days=settings.QUARANTINE_RETENTION_DAYS)

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from engagement import telemetry
 from engagement.core import wakeups
-from engagement.database.retries import leave_retry_to_beat
+from engagement.database.retries import again_without_missing_nodes, leave_retry_to_beat
 from notifications import retention
 from notifications.delivery.deliver import deliver as deliver_messages
 from notifications.prometheus import DELIVER_COUNTER, SWEEP_COUNTER, attempts_counter
@@ -24,7 +24,9 @@ def sweep() -> None:
     """Write to the outbox what has changed, and request its delivery."""
     deadline = time.monotonic() + SWEEP_SECONDS
     with telemetry.track_operation(SWEEP_COUNTER, timezone.now) as run:
-        run.units = sweep_watches(timezone.now(), out_of_time=lambda: time.monotonic() > deadline)
+        run.units = again_without_missing_nodes(
+            lambda: sweep_watches(timezone.now(), out_of_time=lambda: time.monotonic() > deadline)
+        )
     if run.units:
         request_delivery()
 

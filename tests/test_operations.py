@@ -204,6 +204,7 @@ def test_a_new_service_has_every_metric_at_zero(monitor: Client) -> None:
         "eds_export_seconds_sum",
         "eds_exports_failing",
         "eds_replica_unreachable",
+        "eds_cluster_nodes_missing",
         "eds_database_pool_requests_total",
         "eds_database_pool_waits_total",
         "eds_database_pool_wait_seconds_total",

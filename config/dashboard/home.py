@@ -19,7 +19,7 @@ from config.dashboard.summary import ProductSummary
 from engagement.admin.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_place
 from engagement.admin.scoping import request_access, sees_all_products, visible_products
 from engagement.core import expiry
-from engagement.database import distribution
+from engagement.database import distribution, nodes
 from engagement.limits import limits
 from engagement.models import Credential, Product, ScoreSet, User, Workspace
 from engagement.rescoring import sets
@@ -101,9 +101,12 @@ def product_summaries(
     """
     ids = [product.pk for product in products]
     workspaces = _workspaces(ids, workspace_id)
-    score_sets = _published_scores(workspaces)
+    missing = {pk: node for node, pks in nodes.missing_nodes().items() for pk in pks}
+    # What is asked of a node, is not asked of a missing one.
+    on_nodes = [pk for pk in ids if pk not in missing]
+    score_sets = _published_scores({pk: workspaces[pk] for pk in on_nodes if pk in workspaces})
     totals = counts.subject_totals(score_sets.values())
-    messages, keys, with_users = last_24h.for_products(ids, now), _keys(ids), _with_users(ids)
+    messages, keys, with_users = last_24h.for_products(ids, now), _keys(ids), _with_users(on_nodes)
     connections, destinations = _connections(ids), _paused_destinations(ids)
     timetable, failed_exports = load_timetable(), export_runs.last_failures(ids)
     states, expiring = limits.load(ids), _expiring_credentials(keys, ids, now)
@@ -114,7 +117,7 @@ def product_summaries(
         summaries.append(
             ProductSummary(
                 product=product,
-                has_users=product.pk in with_users,
+                has_users=product.pk in with_users or product.pk in missing,
                 workspaces=workspaces.get(product.pk, []),
                 totals=totals[score_set.pk] if score_set else None,
                 movers=counts.top_movers(score_set) if score_set else NO_MOVERS,
@@ -129,6 +132,7 @@ def product_summaries(
                 expiring=expiring[product.pk],
                 near_limits=_near_limits(states[product.pk], messages[product.pk]),
                 is_alone=len(products) == 1,
+                missing_node=missing.get(product.pk, ""),
             )
         )
     return summaries

@@ -25,7 +25,20 @@ HIGH_DROP_SHARE = 0.05
 INTENDED_DROP_REASONS = {DropReason.DUPLICATE, DropReason.FORGOTTEN}
 
 
+def node_notice(summary: ProductSummary) -> Notice:
+    """What the product's team should know while its node of a cluster is missing."""
+    return Notice(
+        "bad",
+        f"Node {summary.missing_node} of the database, which has this product's data, cannot be "
+        "reached. Messages are accepted and wait in the inbox, in order. Nothing is lost. Scores, "
+        "lists, and the read API are back with the node.",
+    )
+
+
 def score_notices(summary: ProductSummary, may_manage: bool) -> Iterator[Notice]:
+    if summary.missing_node:
+        yield node_notice(summary)
+        return
     if not summary.workspaces:
         add = (
             f"{admin_url('engagement_workspace_add')}?{urlencode({'product': summary.product.pk})}"

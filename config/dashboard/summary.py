@@ -45,6 +45,8 @@ class ProductSummary:
     destinations: Sequence[Destination] = ()
     # The last runs of exports that have failed.
     failed_exports: Sequence[ExportRun] = ()
+    # The node of a cluster that has its data and cannot be reached; "" if it can be.
+    missing_node: str = ""
     # Whether it is the only card of the page, so that its chart can have all details.
     is_alone: bool = True
 

@@ -41,6 +41,11 @@ def is_distributed() -> bool:
     return distributed
 
 
+def was_distributed() -> bool:
+    """Whether the large tables were distributed at the last look of this process. Asks nothing."""
+    return _last_look[0]
+
+
 def look_again() -> None:
     """Have the next statement look whether the tables are distributed."""
     global _last_look

@@ -11,6 +11,8 @@ from typing import TypeVar
 
 from django.db import Error, InterfaceError, OperationalError
 
+from engagement.database import nodes
+
 logger = logging.getLogger(__name__)
 
 # A deadlock or a serialization failure: another worker's transaction won.
@@ -27,8 +29,9 @@ MAX_CONFLICT_RETRIES = 10
 # A coordinator passes on what a node says about a COPY, or the loss of a node, as an internal
 # error. The message tells what it was. Others are the data's fault.
 _INTERNAL = "XX000"
+_LOST_NODE = "08006"
 _SQLSTATES_OF_MESSAGES = {
-    "failure on connection marked as essential": "08006",
+    "failure on connection marked as essential": _LOST_NODE,
     "deadlock detected": "40P01",
     "could not extend file": "53100",
     "sorry, too many clients already": "53300",
@@ -58,6 +61,12 @@ def is_timeout(error: BaseException) -> bool:
     return isinstance(error, Error) and _sqlstate(error) in _TIMEOUT
 
 
+def is_missing_node(error: BaseException) -> bool:
+    """Whether the work failed while a node of the cluster cannot be reached. Without the products
+    on that node it may succeed at once."""
+    return is_transient(error) and nodes.look()
+
+
 def is_conflict(error: BaseException) -> bool:
     """Whether another worker's transaction was in the way. The same work may succeed at once."""
     return isinstance(error, Error) and _sqlstate(error).startswith(_CONFLICT)
@@ -71,6 +80,28 @@ def retry_on_conflict(work: Callable[[], Result]) -> Result:
         except Error as error:
             if not is_conflict(error):
                 raise
+    return work()
+
+
+@contextmanager
+def without_missing_nodes() -> Iterator[None]:
+    """Let a part of a task that needs all nodes of a cluster end where one is missing, and the
+    task go on. The part waits for a later run."""
+    try:
+        yield
+    except Error as error:
+        if not is_missing_node(error):
+            raise
+
+
+def again_without_missing_nodes(work: Callable[[], Result]) -> Result:
+    """Run the work, and once more if it fails because a node of the cluster is missing: it then
+    leaves out the products on that node (``nodes``)."""
+    try:
+        return work()
+    except Error as error:
+        if not is_missing_node(error):
+            raise
     return work()
 
 
@@ -90,6 +121,9 @@ def leave_retry_to_beat(task: str) -> Iterator[None]:
     except Error as error:
         if not is_transient(error):
             raise
+        # That is logged by itself.
+        if nodes.look():
+            return
         logger.warning(
             "The database interrupted the task to %s (%s); beat asks for it again.",
             task,
@@ -104,6 +138,7 @@ def _sqlstate(error: Error) -> str:
 
 
 def _sqlstate_of_node(message: str) -> str:
-    """What a node said that the coordinator passes on without its SQLSTATE."""
+    """What a node said that the coordinator passes on without its SQLSTATE. While a node is
+    missing, an unknown text is taken for its loss, and not for the fault of a message."""
     states = (state for start, state in _SQLSTATES_OF_MESSAGES.items() if message.startswith(start))
-    return next(states, _INTERNAL)
+    return next(states, None) or (_LOST_NODE if nodes.look() else _INTERNAL)

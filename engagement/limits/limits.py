@@ -6,7 +6,7 @@ from typing import LiteralString, NamedTuple
 
 from django.conf import settings
 
-from engagement.database import sql
+from engagement.database import nodes, sql
 from engagement.models import (
     Account,
     EventName,
@@ -131,7 +131,8 @@ def segments_left(product_id: int) -> int:
 def count_usage(now: datetime) -> None:
     """Count what each product has, unless the last count is recent enough."""
     stored_usage = {usage.product_id: usage for usage in ProductUsage.objects.all()}
-    ids = list(Product.objects.filter(deletion_requested_at=None).values_list("pk", flat=True))
+    products = nodes.reachable(Product.objects.filter(deletion_requested_at=None), "pk")
+    ids = list(products.values_list("pk", flat=True))
     states = load(ids)
     for product_id in ids:
         usage = stored_usage.get(product_id)

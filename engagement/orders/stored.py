@@ -16,7 +16,7 @@ from typing import LiteralString
 from django.db import transaction
 from django.db.models import BooleanField, ExpressionWrapper, F, Func, Q, Value
 
-from engagement.database import locks, sql
+from engagement.database import locks, nodes, sql
 from engagement.metric_names import BOTH_SCOPES
 from engagement.models import CachedCounts, OrderChunk, ScoreSet, StoredOrder
 from engagement.orders.columns import TRAIT_PREFIX, sorted_rows, standard_columns
@@ -105,7 +105,11 @@ def _large_sets() -> dict[int, ScoreSet]:
     too_many = Q(cached_counts__users__gt=MAX_LIVE_ROWS)
     too_many |= Q(cached_counts__accounts__gt=MAX_LIVE_ROWS)
     current = ScoreSet.objects.filter(too_many, state=ScoreSet.State.CURRENT)
-    rows = current.select_related("cached_counts").defer("user_quantiles", "account_quantiles")
+    rows = (
+        nodes.reachable(current)
+        .select_related("cached_counts")
+        .defer("user_quantiles", "account_quantiles")
+    )
     return {score_set.pk: score_set for score_set in rows}
 
 

@@ -15,7 +15,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from django.db import transaction
 
-from engagement.database import distribution, locks, retries, sql
+from engagement.database import distribution, locks, nodes, retries, sql
 from engagement.recording import attribution, daily_counts, reattribution
 from engagement.recording.attribution import MembershipRecord
 from engagement.recording.daily_counts import CountKey
@@ -116,10 +116,11 @@ _DELETE: LiteralString = """
     WHERE product_id = %(product)s AND user_id = ANY(%(users)b::bigint[])
 """
 # Leaves out products that are being deleted: their requests go with them.
-_NEXT: LiteralString = """
+_NEXT: LiteralString = f"""
     SELECT r.product_id, r.user_id
     FROM engagement_joinrequest r
     JOIN engagement_product p ON p.id = r.product_id AND p.deletion_requested_at IS NULL
+    WHERE {nodes.among_reachable("r")}
     ORDER BY r.id
     LIMIT 1
 """
@@ -139,7 +140,7 @@ _JOINED_TO: LiteralString = f"""
 
 def has_requests() -> bool:
     """Whether there are requests."""
-    return bool(sql.fetch(_NEXT))
+    return bool(sql.fetch(_NEXT, {"reachable": nodes.reachable_products()}))
 
 
 def process_requests(out_of_time: Callable[[], bool] = lambda: False) -> bool:
@@ -152,7 +153,7 @@ def _step() -> bool:
     with transaction.atomic(durable=True):
         if not locks.try_lock_reattribution():
             return False
-        rows = sql.fetch(_NEXT)
+        rows = sql.fetch(_NEXT, {"reachable": nodes.reachable_products()})
         for product_id, user_id in rows:
             if locks.share_lock_products([product_id]):
                 with distribution.on_node_of(product_id):

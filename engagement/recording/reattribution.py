@@ -13,7 +13,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from django.db import transaction
 
-from engagement.database import distribution, locks, retries, sql
+from engagement.database import distribution, locks, nodes, retries, sql
 from engagement.models.activity import NO_ACCOUNT
 from engagement.recording import daily_counts
 from engagement.recording.resolve import lock_users_for_update
@@ -151,11 +151,11 @@ _DELETE: LiteralString = """
 """
 # Leaves out products that are being deleted, because their requests go with them, and users who
 # wait for events of joined users (``engagement.recording.moving``).
-_NEXT: LiteralString = """
+_NEXT: LiteralString = f"""
     SELECT r.product_id, r.user_id
     FROM engagement_reattributionrequest r
     JOIN engagement_product p ON p.id = r.product_id AND p.deletion_requested_at IS NULL
-    WHERE NOT EXISTS (
+    WHERE {nodes.among_reachable("r")} AND NOT EXISTS (
         SELECT 1 FROM engagement_joinrequest j
         JOIN engagement_user u ON u.id = j.user_id AND u.product_id = j.product_id
         WHERE j.product_id = r.product_id AND u.joined_to_id = r.user_id)
@@ -171,7 +171,7 @@ _ANY_OF: LiteralString = """
 
 def has_requests() -> bool:
     """Whether there are requests."""
-    return bool(sql.fetch(_NEXT))
+    return bool(sql.fetch(_NEXT, {"reachable": nodes.reachable_products()}))
 
 
 def process_requests(out_of_time: Callable[[], bool] = lambda: False) -> bool:
@@ -184,7 +184,7 @@ def _step() -> bool:
     with transaction.atomic(durable=True):
         if not locks.try_lock_reattribution():
             return False
-        rows = sql.fetch(_NEXT)
+        rows = sql.fetch(_NEXT, {"reachable": nodes.reachable_products()})
         for product_id, user_id in rows:
             if locks.share_lock_products([product_id]):
                 with distribution.on_node_of(product_id):

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.db.models import Model
 from psycopg import sql as compose
 
-from engagement.database import distribution, locks, retries, sql
+from engagement.database import distribution, locks, nodes, retries, sql
 from engagement.models import Credential, EventName, Product, ProductMember
 
 ROWS_PER_TRANSACTION = 20_000
@@ -48,7 +48,8 @@ def request_deletion(product_id: int, now: datetime) -> bool:
 
 def resume_all_deletions(out_of_time: Callable[[], bool]) -> bool:
     """Resume every requested deletion. Returns False if time ran out first."""
-    products = Product.objects.filter(deletion_requested_at__isnull=False).order_by("pk")
+    requested = Product.objects.filter(deletion_requested_at__isnull=False)
+    products = nodes.reachable(requested, "pk").order_by("pk")
     return all(
         resume_deletion(pk, out_of_time=out_of_time) for pk in products.values_list("pk", flat=True)
     )

@@ -14,7 +14,7 @@ from uuid import uuid4
 from django.db import transaction
 
 from engagement import changes
-from engagement.database import distribution, locks, retries, sql
+from engagement.database import distribution, locks, nodes, retries, sql
 from engagement.database.arrivals import take_arrivals
 from engagement.models import Alias, ForgottenSubject, ScoreSet, User
 from engagement.models.activity import NO_ACCOUNT
@@ -145,7 +145,8 @@ def _delete_scores(subject: SubjectRef, row_id: int) -> None:
 
 def erase_forgotten(out_of_time: OutOfTime = lambda: False) -> bool:
     """Delete what is left of forgotten subjects. Returns False if time ran out first."""
-    subjects = ForgottenSubject.objects.filter(row_id__isnull=False).order_by("pk")
+    hidden = ForgottenSubject.objects.filter(row_id__isnull=False)
+    subjects = nodes.reachable(hidden).order_by("pk")
     for pk in subjects.values_list("pk", flat=True):
         more = True
         while more:

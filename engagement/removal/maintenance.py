@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import transaction
 
 from engagement import traces
-from engagement.database import clocks, sql
+from engagement.database import clocks, retries, sql
 from engagement.database.partitions import maintain_partitions
 from engagement.limits import limits
 from engagement.logins import invites, sessions, throttle
@@ -50,7 +50,8 @@ def maintain(now: datetime) -> None:
     """
     today = now.astimezone(UTC).date()
     clocks.reset_future_times(now)
-    maintain_partitions(today, settings.EVENT_RETENTION_DAYS)
+    with retries.without_missing_nodes():
+        maintain_partitions(today, settings.EVENT_RETENTION_DAYS)
     erased = ForgottenSubject.objects.filter(is_suppressed=False, row_id=None)
     erased.filter(forgotten_at__lt=now - FORGOTTEN_RETENTION).delete()
     throttle.delete_expired(now)

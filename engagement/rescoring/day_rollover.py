@@ -9,7 +9,7 @@ from typing import LiteralString
 from django.db import transaction
 from django.db.models import Q
 
-from engagement.database import locks, sql
+from engagement.database import locks, nodes, sql
 from engagement.models import DailyBenchmark, ScoreSet
 from engagement.rescoring import stamping
 from engagement.scores import audiences, event_names, past_benchmarks, rescore_queue
@@ -49,7 +49,8 @@ def roll_over(today: date, latest: date | None = None) -> None:
     """
     is_other_day = Q(scored_day__lt=today) | Q(scored_day__gt=latest or today)
     is_due = is_other_day & ~Q(state=ScoreSet.State.RETIRED)
-    products = dict(ScoreSet.objects.filter(is_due).values_list("pk", "product_id"))
+    due_sets = nodes.reachable(ScoreSet.objects.filter(is_due))
+    products = dict(due_sets.values_list("pk", "product_id"))
     for pk in products:
         with transaction.atomic(durable=True):
             unlocked = ScoreSet.objects.select_for_update(skip_locked=True, no_key=True)

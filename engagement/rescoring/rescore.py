@@ -10,7 +10,15 @@ from typing import LiteralString
 from django.db import transaction
 
 from engagement import changes, traces
-from engagement.database import distribution, locks, pace, product_statistics, sql, statistics
+from engagement.database import (
+    distribution,
+    locks,
+    nodes,
+    pace,
+    product_statistics,
+    sql,
+    statistics,
+)
 from engagement.models import ScoreSet
 from engagement.orders import stored as orders
 from engagement.rescoring import day_rollover, sets, stamping
@@ -123,8 +131,11 @@ def _resting(finish_times: Mapping[int, float], met: Set[int]) -> set[int]:
 
 def _next_products(resting: Set[int]) -> list[int]:
     """The unfinished products with requests, in the order of their turns."""
-    statement = _PRODUCTS_ON_NODES if distribution.is_distributed() else _PRODUCTS
-    ids = [product_id for (product_id,) in sql.fetch(statement) if product_id not in resting]
+    if distribution.is_distributed():
+        rows = sql.fetch(_PRODUCTS_ON_NODES, {"reachable": nodes.reachable_products()})
+    else:
+        rows = sql.fetch(_PRODUCTS)
+    ids = [product_id for (product_id,) in rows if product_id not in resting]
     return sorted(ids, key=lambda product_id: (product_id <= _last_product, product_id))
 
 
@@ -160,7 +171,9 @@ _PRODUCTS: LiteralString = """
     SELECT product_id FROM products WHERE product_id IS NOT NULL
 """
 # The nodes count side by side, and no recursion leaves a node.
-_PRODUCTS_ON_NODES: LiteralString = "SELECT DISTINCT product_id FROM engagement_stalemark"
+_PRODUCTS_ON_NODES: LiteralString = f"""
+    SELECT DISTINCT product_id FROM engagement_stalemark m WHERE {nodes.among_reachable("m")}
+"""
 _TAKE: LiteralString = f"""
     WITH taken AS (
         DELETE FROM engagement_stalemark m

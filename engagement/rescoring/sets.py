@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Prefetch, Q, QuerySet
 from django.utils.formats import date_format
 
-from engagement.database import locks, pace, sql
+from engagement.database import locks, nodes, pace, retries, sql
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
 from engagement.models.scores import FORMULA_VERSION
 from engagement.orders import stored as orders
@@ -63,7 +63,9 @@ def request_missing_score_sets() -> None:
     is_outdated = Q(scores=None) | Q(scores__formula_version__lt=FORMULA_VERSION)
     workspaces = Workspace.objects.filter(is_outdated).exclude(score_sets__state="building")
     for pk in workspaces.values_list("pk", flat=True):
-        request_score_set(pk)
+        # Weights have a copy on each node, and wait for all of them.
+        with retries.without_missing_nodes():
+            request_score_set(pk)
 
 
 def _abandon_building(workspace: Workspace) -> None:
@@ -98,7 +100,8 @@ def build_requested(now: datetime, today: date, out_of_time: Callable[[], bool])
     Stops when *out_of_time* returns true, but not before each set had one step: busy recording must
     not delay an edit forever.
     """
-    building = ScoreSet.objects.filter(state=ScoreSet.State.BUILDING).order_by("pk")
+    building = nodes.reachable(ScoreSet.objects.filter(state=ScoreSet.State.BUILDING))
+    building = building.order_by("pk")
     waiting = [pk for pk in building.values_list("pk", flat=True) if _try_step(pk, now, today)]
     while waiting and not out_of_time():
         waiting = [pk for pk in waiting if _try_step(pk, now, today)]
@@ -220,7 +223,8 @@ _DELETE: LiteralString = """
 def delete_retired(now: datetime, out_of_time: Callable[[], bool]) -> None:
     """Delete the sets that nobody reads any longer, in bounded steps."""
     is_unread = Q(retired_at=None) | Q(retired_at__lt=now - RETIRED_RETENTION)
-    for score_set in ScoreSet.objects.filter(is_unread, state=ScoreSet.State.RETIRED):
+    retired = ScoreSet.objects.filter(is_unread, state=ScoreSet.State.RETIRED)
+    for score_set in nodes.reachable(retired):
         while _delete_rows(score_set) and not out_of_time():
             pass
 

@@ -15,7 +15,7 @@ from django.db.models import Case, Q, Value, When
 from django.db.models.lookups import Exact
 
 from engagement import changes
-from engagement.database import locks, sql
+from engagement.database import locks, nodes, sql
 from engagement.metric_names import MetricName, Scope
 from engagement.models import (
     EditedRule,
@@ -113,7 +113,8 @@ def stamp_pending(out_of_time: Callable[[], bool]) -> None:
     """
     models: tuple[type[Pending], ...] = (TurnedDay, EditedRule, MovedThreshold)
     for model in models:
-        for pk in list(model.objects.order_by("pk").values_list("pk", flat=True)):
+        pending = nodes.reachable(model.objects.order_by("pk"), "score_set__product_id")
+        for pk in list(pending.values_list("pk", flat=True)):
             while _stamp_some(model, pk) and not out_of_time():
                 pass
 

@@ -8,7 +8,7 @@ from typing import Any, LiteralString, TypeAlias
 
 from django.db import transaction
 
-from engagement.database import sql
+from engagement.database import nodes, sql
 from engagement.models import DailyBenchmark, ScoreSet
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.scores import event_names
@@ -32,7 +32,8 @@ OnChange: TypeAlias = Callable[[ScoreSet, ScoreSet], None]
 
 def refresh_due(now: datetime, on_change: OnChange) -> None:
     """Compute the benchmarks of the current sets whose scores changed, as far as they are due."""
-    for score_set in ScoreSet.objects.filter(benchmarks_stale=True, state="current"):
+    stale = ScoreSet.objects.filter(benchmarks_stale=True, state="current")
+    for score_set in nodes.reachable(stale):
         if _is_due(score_set, now):
             _try_to_compute(score_set, now, on_change)
 

@@ -13,7 +13,7 @@ from typing import Any, LiteralString, TypeAlias
 from django.db import transaction
 from django.db.models import F, Q
 
-from engagement.database import locks, sql
+from engagement.database import locks, nodes, sql
 from engagement.models import DailyBenchmark, ScoreSet
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.scores.benchmarks import HISTORY_DAYS
@@ -56,7 +56,8 @@ def refresh_due(now: datetime, out_of_time: Callable[[], bool]) -> None:
     stale = ScoreSet.objects.filter(
         state=ScoreSet.State.CURRENT, past_benchmarks_stale_from__isnull=False
     )
-    for score_set in stale.order_by(F("past_benchmarks_at").asc(nulls_first=True), "pk"):
+    in_turn = nodes.reachable(stale).order_by(F("past_benchmarks_at").asc(nulls_first=True), "pk")
+    for score_set in in_turn:
         if _is_due(score_set, now):
             _refresh(score_set.pk, now)
             if out_of_time():

@@ -6,7 +6,7 @@ from typing import LiteralString
 
 from django.db import transaction
 
-from engagement.database import locks, sql
+from engagement.database import locks, nodes, sql
 from engagement.metric_names import Scope
 from engagement.models import SearchBacklog, SearchEntry
 
@@ -102,7 +102,8 @@ _NEXT_IDS: LiteralString = """
 
 def work_off_backlog(now: datetime, out_of_time: Callable[[], bool]) -> None:
     """Index the subjects that are older than the search, step by step."""
-    for product_id, kind in list(SearchBacklog.objects.values_list("product_id", "kind")):
+    backlogs = nodes.reachable(SearchBacklog.objects.all())
+    for product_id, kind in list(backlogs.values_list("product_id", "kind")):
         scope: Scope = "user" if kind == Kind.USER else "account"
         while not out_of_time() and _index_some(product_id, scope):
             pass

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Q, QuerySet
 
-from engagement.database import sql
+from engagement.database import nodes, sql
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.models import CachedCounts, ScoreSet, Segment
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
@@ -156,7 +156,7 @@ def _count_rows(kind: SubjectKind, score_sets: Sequence[ScoreSet]) -> dict[int, 
 def refresh_due(now: datetime) -> None:
     """Count the current sets whose scores or segments changed, as far as they are due."""
     stale = ScoreSet.objects.filter(cached_counts_stale=True, state=ScoreSet.State.CURRENT)
-    for score_set in stale.select_related("cached_counts"):
+    for score_set in nodes.reachable(stale.select_related("cached_counts")):
         if _is_due(_cached_counts(score_set), now):
             recount(score_set, now)
 

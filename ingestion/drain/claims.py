@@ -8,7 +8,7 @@ quarantined.
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import LiteralString, NamedTuple
 
@@ -75,9 +75,15 @@ class BatchClaimer:
         self._selector = FairSelector()
         self._batches = 0
 
-    def claim_next(self, now: datetime, batch_size: int) -> Claim | None:
+    def claim_next(
+        self, now: datetime, batch_size: int, *, without: Collection[bytes] = ()
+    ) -> Claim | None:
         """Claim up to *batch_size* messages that are due, or all of an unfinished batch. Returns
-        None if none are left."""
+        None if none are left.
+
+        New messages with the keys *without*, given by their digests, stay where they are.
+        """
+        self._selector.leave_out(without)
         self._batches += 1
         if self._batches == 2 and (unfinished := _resume(now)):
             return unfinished
@@ -182,6 +188,31 @@ def cancel_attempt(claim: Claim) -> None:
         delete_claim(claim)
     else:
         sql.execute(_CANCEL, {"id": claim.id, "attempts": claim.attempts})
+
+
+_WITH_KEYS: LiteralString = """
+    SELECT id FROM ingestion_inboxmessage
+    WHERE id = ANY(%(ids)t::bigint[]) AND key_digest = ANY(%(keys)b::bytea[])
+"""
+_CLAIM_OTHERS: LiteralString = """
+    UPDATE ingestion_claimedbatch
+    SET attempts = attempts - 1, claimed_at = NULL, message_ids = %(ids)t::bigint[]
+    WHERE id = %(id)s AND attempts = %(attempts)s
+"""
+
+
+def put_back(claim: Claim, keys: Collection[bytes]) -> bool:
+    """Have the claim's messages with these keys wait in the inbox, unclaimed, as if this attempt
+    had not happened. Returns whether there are any."""
+    ids = {"ids": _array(claim.message_ids), "keys": list(keys)}
+    back = {id for (id,) in sql.fetch(_WITH_KEYS, ids)} if keys else set()
+    others = [id for id in claim.message_ids if id not in back]
+    if back and (claim.is_new or not others):
+        delete_claim(claim)
+    elif back:
+        key = {"id": claim.id, "attempts": claim.attempts}
+        sql.execute(_CLAIM_OTHERS, {**key, "ids": _array(others)})
+    return bool(back)
 
 
 def split_or_release(claim: Claim) -> None:

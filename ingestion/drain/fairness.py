@@ -12,7 +12,7 @@ by key would find the others at once, but it would slow down accepting each mess
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from itertools import accumulate, compress
 from typing import LiteralString, NamedTuple
@@ -78,9 +78,17 @@ class FairSelector:
     def __init__(self) -> None:
         self._batch_size = 0
         self._batches = 0
+        self._left_out: list[bytes] = []
         self._views = [_View([], 0)]
         self._others_alone = False
         self.is_exhausted = False
+
+    def leave_out(self, keys: Collection[bytes]) -> None:
+        """Choose no messages with these keys, given by their digests, until the next call."""
+        if list(keys) != self._left_out:
+            self._left_out = list(keys)
+            self._start_over()
+            self.is_exhausted = False
 
     def choose(self, now: datetime, batch_size: int) -> list[int]:
         """The ids of up to *batch_size* messages that are due and unclaimed, in order."""
@@ -127,7 +135,7 @@ class FairSelector:
 
     def _view(self, depth: int) -> _View:
         """The view without the heavy keys of the views before it."""
-        without = [view.heavy for view in self._views[:depth]]
+        without = self._left_out + [view.heavy for view in self._views[:depth]]
         if depth == len(self._views) or self._views[depth].without != without:
             # What is cleared in a view is cleared in each narrower one.
             self._views[depth:] = [_View(without, self._views[depth - 1].after)]
@@ -169,7 +177,7 @@ class FairSelector:
             self.is_exhausted = True
 
     def _start_over(self) -> None:
-        self._views = [_View([], 0)]
+        self._views = [_View(self._left_out, 0)]
 
 
 # A key that was heavy before stays the heavy one, so that the further views remain valid.

@@ -23,7 +23,7 @@ from engagement.limits import limits
 from engagement.messages import ReceivedMessage, Statement
 from engagement.recording.record import record
 from engagement.recording.suppression import split_suppressed
-from ingestion.drain import claims, message_ids, quarantine, rate_limits, traced
+from ingestion.drain import claims, message_ids, quarantine, rate_limits, traced, waiting
 from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
 from ingestion.drain.batches import process_or_split
 from ingestion.drain.claims import BatchClaimer, Claim, ClaimedMessage
@@ -71,7 +71,9 @@ def drain(
     claimer = BatchClaimer()
     processed = 0
     while not out_of_time():
-        claim = claimer.claim_next(clock(), min(batch_size, sizer.size))
+        claim = claimer.claim_next(
+            clock(), min(batch_size, sizer.size), without=waiting.waiting_keys()
+        )
         if claim is None:
             return DrainResult(processed, True)
         with sizer.timed(len(claim.message_ids)):
@@ -86,11 +88,14 @@ def _process_claim(claim: Claim, clock: Callable[[], datetime]) -> int:
     """Process the batch. Returns the number of messages.
 
     If the database is the cause of a failure, the attempt does not count against the messages. If
-    the batch took too long, smaller ones follow.
+    a node of a cluster is missing, the messages for it go back to the inbox, and the others follow
+    at once. If the batch took too long, smaller ones follow.
     """
     try:
         return retries.retry_on_conflict(partial(process_batch, claim, clock()))
     except Error as error:
+        if retries.is_missing_node(error) and claims.put_back(claim, waiting.waiting_keys()):
+            return 0
         if retries.is_timeout(error):
             claims.split_or_release(claim)
             return 0

@@ -14,7 +14,7 @@ from typing import LiteralString
 from django.db import transaction
 from django.db.models import F
 
-from engagement.database import locks, sql
+from engagement.database import locks, nodes, sql
 from engagement.models import ScoreSet
 from notifications.models import Destination, Subscription, Watch
 from notifications.watching import conditions, outbox
@@ -66,7 +66,7 @@ def _take_over_marks() -> None:
 
 def _due_watches(now: datetime) -> list[int]:
     """The ids of the watches that are due, the longest unswept first."""
-    rows = Watch.objects.only("workspace_id", "is_stale", "swept_at", "seconds")
+    rows = nodes.reachable(Watch.objects.only("workspace_id", "is_stale", "swept_at", "seconds"))
     watches = list(rows.order_by(F("swept_at").asc(nulls_first=True), "pk"))
     seconds = sum(watch.seconds for watch in watches)
     pause = max(MIN_PAUSE, timedelta(seconds=seconds / MAX_TIME_SHARE))
