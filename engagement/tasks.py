@@ -16,8 +16,8 @@ from engagement.rescoring import rescore as rescoring
 # After these times a task ends and requests another run, so that recording gets its turn.
 RESCORE_SECONDS = 10.0
 CLEAR_SECONDS = 10.0
-# One worker at a time moves events.
-REATTRIBUTE_SECONDS = 5.0
+# One worker at a time moves events. Scoring shares its process, and waits as long.
+REATTRIBUTE_SECONDS = 2.0
 # Seconds between two requests of one process. Scores are fresh within seconds, and an always busy
 # subject is scored once in this time.
 RESCORE_INTERVAL = 2.0

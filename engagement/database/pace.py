@@ -1,4 +1,5 @@
-"""Scores in steps of bounded time, so that a bad query plan costs a minute and not a day."""
+"""Steps of bounded time: of moving rows, so that others get their turn, and of scoring, so that a
+bad query plan costs a minute and not a day."""
 
 import logging
 import time
@@ -15,8 +16,43 @@ STATEMENT_SECONDS = 60.0
 # After a step that took less than this share of STATEMENT_SECONDS, the next may be twice as large.
 SPEED_UP_BELOW_SHARE = 0.25
 
+# A step that moves rows should take this long, and is adapted within these sizes.
+STEP_SECONDS = 0.2
+MIN_ROWS_PER_STEP, MAX_ROWS_PER_STEP = 500, 5_000
+# The pause after such a step, as a share of its time.
+PAUSE_SHARE, MIN_PAUSE_SECONDS = 0.2, 0.01
+
 ChunkResult = TypeVar("ChunkResult")
 _chunk_size = MAX_SUBJECTS_PER_STATEMENT
+
+
+class Steps:
+    """The size of one process's background steps, which lock what others wait for.
+
+    It follows how long they take, for a busy machine takes many times as long as an idle one.
+    """
+
+    def __init__(self) -> None:
+        self.size = MAX_ROWS_PER_STEP
+
+    def paced(self, step: Callable[[], bool]) -> Callable[[], bool]:
+        """The step, with a pause after it.
+
+        PostgreSQL does not give a row lock to who has waited longest. Without the pause the next
+        step would mostly take it again before the waiting worker wakes up.
+        """
+
+        def run() -> bool:
+            started = time.monotonic()
+            has_more = step()
+            seconds = time.monotonic() - started
+            factor = min(2.0, STEP_SECONDS / max(seconds, 0.001))
+            self.size = max(MIN_ROWS_PER_STEP, min(MAX_ROWS_PER_STEP, int(self.size * factor)))
+            if has_more:
+                time.sleep(max(MIN_PAUSE_SECONDS, seconds * PAUSE_SHARE))
+            return has_more
+
+        return run
 
 
 def score_in_chunks(

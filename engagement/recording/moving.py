@@ -15,7 +15,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from django.db import transaction
 
-from engagement.database import distribution, locks, nodes, retries, sql
+from engagement.database import distribution, locks, nodes, pace, retries, sql
 from engagement.recording import attribution, daily_counts, reattribution
 from engagement.recording.attribution import MembershipRecord
 from engagement.recording.daily_counts import CountKey
@@ -29,6 +29,8 @@ MAX_ROWS_PER_BATCH = 2_000
 MAX_USERS_PER_BATCH = 20
 # A background step moves at most this many rows of each kind. The user's messages wait for it.
 ROWS_PER_STEP = 5_000
+
+_steps = pace.Steps()
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -145,7 +147,7 @@ def has_requests() -> bool:
 
 def process_requests(out_of_time: Callable[[], bool] = lambda: False) -> bool:
     """Process the requests of all products. Returns False if time ran out first."""
-    return retries.repeat_steps(_step, out_of_time)
+    return retries.repeat_steps(_steps.paced(_step), out_of_time)
 
 
 def _step() -> bool:
@@ -187,7 +189,7 @@ def _process(product_id: int, user_id: int) -> None:
         user = JoinedUser(product_id, user_id, kept_id)
         # Until the last step, so that nothing is reattributed before all events are there.
         _insert([user])
-        if _move(user, ROWS_PER_STEP):
+        if _move(user, min(ROWS_PER_STEP, _steps.size)):
             sql.execute(_DELETE, {"product": product_id, "users": [user_id]})
             reattribution.request_spans([Span(product_id, kept_id, None, None)])
 

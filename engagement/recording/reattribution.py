@@ -13,7 +13,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from django.db import transaction
 
-from engagement.database import distribution, locks, nodes, retries, sql
+from engagement.database import distribution, locks, nodes, pace, retries, sql
 from engagement.models.activity import NO_ACCOUNT
 from engagement.recording import daily_counts
 from engagement.recording.resolve import lock_users_for_update
@@ -22,10 +22,13 @@ from engagement.scores.rescore_queue import ChangedCount
 
 # A batch moves the events of days with at most this many, or twice as many as it has memberships.
 MAX_EVENTS_PER_BATCH = 1_000
-# A background step examines this many events. The user's messages wait for it, some 50 ms.
+# A background step examines at most this many events. The user's messages wait for it.
 EVENTS_PER_STEP = 5_000
 # A batch that changes more separate spans of one user requests all that lies between them.
 MAX_SPANS_PER_USER = 100
+
+
+_steps = pace.Steps()
 
 
 class Span(NamedTuple):
@@ -176,7 +179,7 @@ def has_requests() -> bool:
 
 def process_requests(out_of_time: Callable[[], bool] = lambda: False) -> bool:
     """Process the requests of all products. Returns False if time ran out first."""
-    return retries.repeat_steps(_step, out_of_time)
+    return retries.repeat_steps(_steps.paced(_step), out_of_time)
 
 
 def _step() -> bool:
@@ -215,8 +218,9 @@ def _process_first(product_id: int, user_id: int) -> None:
     if not rows:
         return
     first, *rest = _merge_spans(Span(*row) for row in rows)
-    examined = _examine([first], EVENTS_PER_STEP)
-    if len(examined) == EVENTS_PER_STEP:
+    limit = min(EVENTS_PER_STEP, _steps.size)
+    examined = _examine([first], limit)
+    if len(examined) == limit:
         last = examined[-1]
         rest.append(first._replace(start=last.occurred_at, arrival=last.arrival + 1))
     rescore_queue.enqueue(rescore_queue.rescore_changed_counts(_move(examined)))
@@ -307,6 +311,7 @@ _MOVE: LiteralString = f"""
          AS k(product_id, user_id, occurred_at, arrival, account_id)
     WHERE e.product_id = k.product_id AND e.user_id = k.user_id
       AND e.occurred_at = k.occurred_at AND e.arrival = k.arrival
+      AND e.user_id = ANY(%(all_users)b::bigint[]) AND e.occurred_at BETWEEN %(first)s AND %(last)s
       AND {sql.on_node("e")}
 """
 _KEY_AND_ACCOUNT = attrgetter(
@@ -331,7 +336,10 @@ def _move(examined: Iterable[EventAttribution]) -> set[ChangedCount]:
     arrays = sql.arrays(
         map(_KEY_AND_ACCOUNT, moving), "products", "users", "at", "arrivals", "accounts"
     )
-    sql.execute(_MOVE, arrays)
+    # Bounds, without which the planner may read all events of the product to join them.
+    times = arrays["at"]
+    bounds = {"all_users": sorted(set(arrays["users"])), "first": min(times), "last": max(times)}
+    sql.execute(_MOVE, {**arrays, **bounds})
     removed_counts = _count(moving, lambda event: event.account_id)
     added = _count(moving, lambda event: event.correct_account_id)
     daily_counts.subtract(removed_counts)
