@@ -18,7 +18,7 @@ from django.core.management.base import CommandError
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 
-from config import broker, health, preflight, sign_in
+from config import broker, database_rights, health, preflight, sign_in
 from config.celery import app
 from config.local import backups
 from config.version import VERSION
@@ -37,6 +37,10 @@ STATIC_FILES = ("config/admin.css", "admin/css/base.css", "drf_spectacular_sidec
 PACKAGES = ("Django", "djangorestframework", "celery", "kombu", "psycopg", "gunicorn", "gevent")
 MAX_BACKUP_AGE = timedelta(days=2)
 ARCHIVE_IS_ACTIVE = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND active"
+GRANT_RIGHTS = (
+    "Connect as the owner of the tables, or grant the role SELECT, INSERT, UPDATE, and DELETE on "
+    "all of them."
+)
 LOCAL_HOSTS = {"localhost", "127.0.0.1", "[::1]"}
 # Seconds.
 BROKER_TIMEOUT, MAIL_TIMEOUT = 3, 5
@@ -71,18 +75,29 @@ def examine(now: Clock) -> Iterator[Finding]:
     yield database
     if database.status is Status.PROBLEM:
         return
-    migrations = check_migrations()
+    yield _guarded("rights", check_rights)
+    migrations = _guarded("migrations", check_migrations)
     yield migrations
-    yield check_clock(now)
+    yield _guarded("clock", lambda: check_clock(now))
     yield check_broker()
-    yield check_backups(now())
-    if migrations.status is Status.PROBLEM:
+    yield _guarded("backups", lambda: check_backups(now()))
+    # Without its tables, all else says the same again.
+    if migrations.status is Status.PROBLEM and migrations.remedy != GRANT_RIGHTS:
         return
     if distribution.is_distributed():
-        yield check_nodes()
-    yield check_keys()
-    yield check_inbox()
-    yield from check_roles(now())
+        yield _guarded("nodes", check_nodes)
+    yield _guarded("keys", check_keys)
+    yield _guarded("inbox", check_inbox)
+    yield from check_roles()
+
+
+def _guarded(check: str, examine: Callable[[], Finding]) -> Finding:
+    """What the check finds, or why it could not look: the checks that follow it still do."""
+    try:
+        return examine()
+    except Error as error:
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        return _problem(check, f"This could not be examined: {reason}.", GRANT_RIGHTS)
 
 
 def _ok(check: str, sentence: str) -> Finding:
@@ -157,7 +172,9 @@ def check_disk(folder: Path) -> Finding:
         return _ok("disk", f"{sentence} The database's own disk cannot be seen from here.")
     if free < MIN_FREE:
         return _problem(
-            "disk", sentence, "Free space now: soon the service answers 503 to new messages."
+            "disk",
+            sentence,
+            "Free space now: on a full disk, new messages get 503 and nothing is recorded.",
         )
     if free < LOW_FREE:
         return _warning("disk", sentence, "Free space, or move EDS_DATA_DIR to a larger disk.")
@@ -213,12 +230,23 @@ def check_database() -> Finding:
     except CommandError as error:
         return _problem(
             "database",
-            str(error).rpartition(";")[0].capitalize() + ".",
+            _sentence(str(error).rpartition(";")[0]),
             "Check DATABASE_URL, PostgreSQL, and the network.",
         )
     number = connection.pg_version // 10_000  # type: ignore[attr-defined]
     milliseconds = 1000 * (time.monotonic() - started)
     return _ok("database", f"PostgreSQL {number} answered after {milliseconds:.0f} ms.")
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def check_rights() -> Finding:
+    """Check that the role may use all tables that exist."""
+    if lacking := database_rights.describe(database_rights.tables_without_rights()):
+        return _problem("rights", lacking, GRANT_RIGHTS)
+    return _ok("rights", "The database role may read and write all tables.")
 
 
 def check_migrations() -> Finding:
@@ -349,10 +377,10 @@ def check_inbox() -> Finding:
     return _ok("inbox", f"{waiting:,} messages wait to be recorded.")
 
 
-def check_roles(now: datetime) -> Iterator[Finding]:
+def check_roles() -> Iterator[Finding]:
     """Check when the other roles last worked, on any machine."""
     try:
-        results = health.check_roles(now)
+        results = health.check_roles(health.database_time())
     except Error as error:
         yield _problem("roles", f"The database failed ({type(error).__name__}).", "See its log.")
         return

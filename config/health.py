@@ -17,12 +17,12 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from rest_framework.exceptions import AuthenticationFailed
 
-from config import keepalive
+from config import database_rights, keepalive
 from config.pending_migrations import has_pending_migrations
 from config.version import VERSION
 from engagement import prometheus as engagement
 from engagement import prometheus_requests, telemetry
-from engagement.database import distribution, nodes
+from engagement.database import distribution, nodes, sql
 from exports import prometheus as exports
 from ingestion import prometheus as ingestion
 from ingestion import prometheus_products
@@ -50,6 +50,11 @@ MAX_CLOCK_SKEW = timedelta(seconds=60)
 # those of the other nodes are recorded and read, so the machine stays in the load balancer.
 NODES = "nodes"
 
+CLOCK_AHEAD = (
+    "It last worked at a time that is still to come: the clock of its machine was ahead of the "
+    "database's. Synchronize the clocks (NTP). If this stays, check that it is running."
+)
+
 # The database aliases on which all migrations are applied.
 _migrated: set[str] = set()
 
@@ -63,19 +68,20 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
     """Answer 200 if requests can be served, or else 503 with what is wrong."""
-    checks = _checks(timezone.now())
+    checks = _checks()
     is_ready = all(result == "ok" for name, result in checks.items() if name != NODES)
     answer = {"ready": is_ready, "version": VERSION, "checks": checks}
     return JsonResponse(answer, status=200 if is_ready else 503)
 
 
-def _checks(now: datetime) -> dict[str, str]:
+def _checks() -> dict[str, str]:
     try:
         connection.ensure_connection()
     except Error:
         return {"database": "The database cannot be reached."}
     try:
-        checks = {"database": _database(), "migrations": _migrations()} | check_roles(now)
+        checks = {"database": _database(), "migrations": _migrations()}
+        checks |= check_roles(database_time())
     except Error as error:
         return {"database": f"The database does not answer ({type(error).__name__})."}
     if distribution.is_distributed():
@@ -88,7 +94,17 @@ def _database() -> str:
     # elsewhere, no message shows that there is room again, so try again after a while.
     if group_commit.saw_full_disk(within=DISK_FULL_COOLDOWN):
         return "The database's disk is full: messages are answered 503."
+    if lacking := database_rights.describe(database_rights.tables_without_rights()):
+        return f"{lacking} Messages are answered 503."
     return "ok"
+
+
+def database_time() -> datetime:
+    """The time by the database's clock. That of this machine may be wrong, which is no fault of the
+    other roles."""
+    ((now,),) = sql.fetch("SELECT clock_timestamp()")
+    assert isinstance(now, datetime)
+    return now
 
 
 def _migrations() -> str:
@@ -128,6 +144,9 @@ def check_roles(now: datetime) -> dict[str, str]:
         return name in last_runs and now - max_age <= last_runs[name] <= now + MAX_CLOCK_SKEW
 
     checks = dict.fromkeys(("drain", "scoring", "beat"), "ok")
+    names = {ingestion.DRAIN_COUNTER: "drain", engagement.RESCORE: "scoring"}
+    names[keepalive.BEAT_COUNTER] = "beat"
+    ahead = {names[name] for name, at in last_runs.items() if at > now + MAX_CLOCK_SKEW}
     if not is_recent(ingestion.DRAIN_COUNTER, MAX_DRAIN_AGE):
         checks["drain"] = (
             "The inbox has not been drained for a minute: messages are accepted, and wait. "
@@ -144,7 +163,8 @@ def check_roles(now: datetime) -> dict[str, str]:
             "Beat has sent nothing for five minutes: license syncs, retention, and deletion on "
             "request wait. Check that beat is running and reaches the broker."
         )
-    return checks
+    # Nobody can say how long ago that was.
+    return checks | dict.fromkeys(ahead, CLOCK_AHEAD)
 
 
 @require_safe

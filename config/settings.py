@@ -44,7 +44,8 @@ def _connected(address: dict[str, Any]) -> dict[str, Any]:
         "CONN_MAX_AGE": 600,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
-            "connect_timeout": 5,
+            # Seconds. A slow network needs some round trips of a third of a second.
+            "connect_timeout": 3,
             **keepalive.POSTGRES_OPTIONS,
             **address.get("OPTIONS", {}),
         },
@@ -69,8 +70,9 @@ WEB_DATABASE_POOL = {
     "max_idle": 300,
     "timeout": 10,
     # By itself the pool doubles its delay with each attempt, up to minutes, and requests would be
-    # refused for that long after the database is back. A waiting request starts a new attempt.
-    "reconnect_timeout": 10,
+    # refused for that long after the database is back. A waiting request starts a new attempt, and
+    # learns after that many seconds that the database is away (config/database_pool.py).
+    "reconnect_timeout": 2,
 }
 # While the replica is down, readers learn it soon, and monitors within the time of a scrape.
 WEB_REPLICA_POOL = {**WEB_DATABASE_POOL, "timeout": 3}

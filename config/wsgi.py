@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.signals import request_started
 from django.db import close_old_connections, reset_queries
 
+from config.database_pool import fail_waiting
 from config.server.handler import WebHandler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -17,7 +18,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 POOLS = {"default": settings.WEB_DATABASE_POOL, "replica": settings.WEB_REPLICA_POOL}
 for name, database in settings.DATABASES.items():
     database["CONN_MAX_AGE"] = 0
-    database["OPTIONS"]["pool"] = POOLS[name]
+    database["OPTIONS"]["pool"] = {**POOLS[name], "reconnect_failed": fail_waiting}
 
 django.setup(set_prefix=False)
 # Each request gives its connection back when it ends, so none is old when the next one starts, and

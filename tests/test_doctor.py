@@ -7,22 +7,31 @@ import smtplib
 import subprocess
 import sys
 from collections import namedtuple
-from datetime import timedelta
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core import mail
+from django.core.management.base import CommandError
 from django.db import OperationalError, connection
+from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from config import doctor
+from config import doctor, preflight
 from config.doctor import Status
+from config.keepalive import BEAT_COUNTER
 from config.management.commands.doctor import Command
 from config.version import VERSION
+from engagement import telemetry
 from engagement.core import encryption
+from engagement.prometheus import RESCORE
 from ingestion.models import InboxMessage
+from ingestion.prometheus import DRAIN_COUNTER
+from tests.cases import each
 from tests.test_backups import NOON, backup_of
 
 Usage = namedtuple("Usage", "total used free")
@@ -189,6 +198,76 @@ def test_backups(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyP
 # --- What the service does ------------------------------------------------------------------
 
 
+@contextmanager
+def without_rights(rights: str, table: str) -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute(f"REVOKE {rights} ON {table} FROM CURRENT_USER")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"GRANT {rights} ON {table} TO CURRENT_USER")
+
+
+@pytest.mark.django_db(transaction=True)
+@each("table", ["ingestion_quarantinedmessage", "django_migrations"])
+def test_a_missing_right_is_a_finding_and_ends_no_other_check(table: str) -> None:
+    with without_rights("ALL", table):
+        findings = {finding.check: finding for finding in doctor.examine(timezone.now)}
+    assert {"settings", "disk", "database", "clock", "queue", "keys", "beat"} <= set(findings)
+    denied = [each for each in findings.values() if f"denied for table {table}" in each.sentence]
+    assert [finding.status for finding in denied] == [Status.PROBLEM]
+    assert "grant the role" in denied[0].remedy
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_role_that_may_only_read_is_a_finding_and_not_ready() -> None:
+    telemetry.add_run(DRAIN_COUNTER, 0, 0.0, timezone.now())
+    assert doctor.check_rights().status is Status.OK
+    assert Client().get("/readyz").status_code == 200
+    with without_rights("INSERT, UPDATE, DELETE", "ingestion_inboxmessage"):
+        finding = doctor.check_rights()
+        answer = Client().get("/readyz")
+    sentence = "The database role may not read and write ingestion_inboxmessage."
+    assert (finding.status, finding.sentence) == (Status.PROBLEM, sentence)
+    assert answer.status_code == 503
+    assert answer.json()["checks"]["database"] == f"{sentence} Messages are answered 503."
+
+
+def test_a_sentence_keeps_the_names_of_roles(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        reason = 'password authentication failed for user "EdsRole"'
+        raise CommandError(f"the database cannot be reached ({reason}); check DATABASE_URL.")
+
+    monkeypatch.setattr(preflight, "check_database", refuse)
+    settings.EMBEDDED_POSTGRES = None
+    assert '"EdsRole"' in doctor.check_database().sentence
+
+
+@pytest.mark.django_db
+@each("hours", [-40, 40])
+def test_a_wrong_clock_of_this_machine_accuses_nobody(
+    hours: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = datetime.now(UTC)
+    for name in (DRAIN_COUNTER, RESCORE, BEAT_COUNTER):
+        telemetry.add_run(name, 0, 0.0, right)
+    wrong = right + timedelta(hours=hours)
+    monkeypatch.setattr(timezone, "now", lambda: wrong)
+    assert doctor.check_clock(timezone.now).status is Status.PROBLEM
+    assert {finding.status for finding in doctor.check_roles()} == {Status.OK}
+
+
+@pytest.mark.django_db
+def test_a_clock_ahead_on_a_workers_machine_is_named() -> None:
+    telemetry.add_run(DRAIN_COUNTER, 0, 0.0, timezone.now() + timedelta(hours=40))
+    worker, _, _ = doctor.check_roles()
+    assert "the clock of its machine was ahead" in worker.sentence
+    assert "Synchronize the clocks" in worker.remedy
+
+
 @pytest.mark.django_db
 def test_keys_inbox_and_roles(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -196,7 +275,7 @@ def test_keys_inbox_and_roles(
     assert doctor.check_keys().status is Status.OK
     assert doctor.check_inbox().sentence == "0 messages wait to be recorded."
     # Nothing has been drained in this database.
-    worker, scoring, beat = doctor.check_roles(timezone.now())
+    worker, scoring, beat = doctor.check_roles()
     assert (worker.check, worker.status) == ("worker", Status.PROBLEM)
     assert "Check that a worker" in worker.remedy
     assert (scoring.status, beat.status) == (Status.OK, Status.OK)
