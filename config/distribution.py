@@ -6,7 +6,7 @@ has a copy on each node. All other tables stay on the coordinator, where clients
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import Any, LiteralString, NamedTuple
 
@@ -184,7 +184,18 @@ def distribute(
     steps: list[Step], before: Callable[[Step], None], after: Callable[[Step, float], None]
 ) -> None:
     """Place the tables one by one, each in a transaction of its own: after an interruption,
-    ``remaining_steps`` has the others."""
+    ``remaining_steps`` has the others. Meanwhile readers that fail learn the reason."""
+    _fetch("SELECT pg_advisory_lock(%s, 0)::text", [distribution.DISTRIBUTING])
+    try:
+        _place(steps, before, after)
+    finally:
+        _fetch("SELECT pg_advisory_unlock(%s, 0)", [distribution.DISTRIBUTING])
+    distribution.look_again()
+
+
+def _place(
+    steps: list[Step], before: Callable[[Step], None], after: Callable[[Step, float], None]
+) -> None:
     for step in steps:
         before(step)
         started = time.monotonic()
@@ -196,7 +207,6 @@ def distribute(
             else:
                 _execute_placing("create_reference_table", step.table)
         after(step, time.monotonic() - started)
-    distribution.look_again()
 
 
 # Statements of one product run on one node. Citus checks a foreign key only between tables that are
@@ -251,7 +261,9 @@ def _execute(statement: compose.Composed) -> None:
         cursor.execute(statement)
 
 
-def _fetch(statement: LiteralString, parameters: list[str] | None = None) -> list[tuple[Any, ...]]:
+def _fetch(
+    statement: LiteralString, parameters: Sequence[str | int] | None = None
+) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         return list(cursor.fetchall())

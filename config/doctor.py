@@ -36,6 +36,8 @@ STATIC_FILES = ("config/admin.css", "admin/css/base.css", "drf_spectacular_sidec
 # Packages whose version decides what the service does.
 PACKAGES = ("Django", "djangorestframework", "celery", "kombu", "psycopg", "gunicorn", "gevent")
 MAX_BACKUP_AGE = timedelta(days=2)
+# It grows with each restore.
+TIMELINE = "SELECT timeline_id FROM pg_control_checkpoint()"
 ARCHIVE_IS_ACTIVE = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND active"
 GRANT_RIGHTS = (
     "Connect as the owner of the tables, or grant the role SELECT, INSERT, UPDATE, and DELETE on "
@@ -312,6 +314,8 @@ def check_backups(now: datetime) -> Finding:
     with connection.cursor() as cursor:
         cursor.execute(ARCHIVE_IS_ACTIVE, [backups.SLOT])
         is_archived = cursor.fetchone() is not None
+        cursor.execute(TIMELINE)
+        (timeline,) = cursor.fetchone()
     if not is_archived:
         return _problem(
             "backups",
@@ -324,6 +328,12 @@ def check_backups(now: datetime) -> Finding:
             "backups",
             f"The last base backup is {base_backups[-1].name if base_backups else 'missing'}.",
             "Run `python manage.py backup` each night.",
+        )
+    if int(base_backups[-1].first_segment[:8], 16) < timeline:
+        return _warning(
+            "backups",
+            f"The database was restored after its last base backup, {base_backups[-1].name}.",
+            "Run `python manage.py backup` now.",
         )
     return _ok(
         "backups", f"The last base backup is {base_backups[-1].name}, and the WAL is copied."

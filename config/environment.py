@@ -45,6 +45,14 @@ def required_text(name: str, why: str) -> str:
     return value
 
 
+def require_length(name: str, value: str, minimum: int, remedy: str) -> None:
+    """Raise ImproperlyConfigured with *remedy* if the secret is short enough to be guessed."""
+    if len(value) < minimum:
+        raise ImproperlyConfigured(
+            f"{name} must have {minimum} random characters or more, not {len(value)}. {remedy}"
+        )
+
+
 def integer(name: str, default: int, *, minimum: int = 0) -> int:
     value = text(name)
     if not value:

@@ -78,6 +78,9 @@ WEB_DATABASE_POOL = {
 WEB_REPLICA_POOL = {**WEB_DATABASE_POOL, "timeout": 3}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
+# Characters. With a key that can be guessed, anybody can make a session.
+MIN_SECRET_KEY = 32
+
 # --- Secrets ----------------------------------------------------------------------------------
 
 if EMBEDDED_POSTGRES:
@@ -95,6 +98,13 @@ else:
         "it encrypts stored secrets; `python manage.py generate_key` prints one. "
         "Use the same on every machine.",
     )
+environment.require_length(
+    "EDS_SECRET_KEY",
+    SECRET_KEY,
+    MIN_SECRET_KEY,
+    "`openssl rand -base64 48` prints one. With a new one, people sign in again; what is stored "
+    "is encrypted with EDS_ENCRYPTION_KEYS and stays readable.",
+)
 # The encryption keys are not derived from SECRET_KEY, so each can be rotated without the other.
 ENCRYPTION_KEYS = environment.fernet_keys("EDS_ENCRYPTION_KEYS", _encryption_keys)
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 
 from engagement.core import request_ids
-from engagement.database import sql
+from engagement.database import distribution, sql
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +85,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
         if isinstance(error, ReplicaUnavailable):
             server, reason = ("replica", str(error))
         logger.warning("The %s did not answer %s: %s", server, path, reason, extra=extra)
+        return _unavailable(UNAVAILABLE)
+    if isinstance(error, DatabaseError) and distribution.is_changing():
+        logger.warning("The tables are being distributed; %s failed.", path, extra=extra)
         return _unavailable(UNAVAILABLE)
     logger.error("The read API failed on %s", path, exc_info=error, extra=extra)
     return _response(500, "internal_error", "Something went wrong. The error has been logged.")

@@ -52,7 +52,8 @@ class Cursor(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
         if cursor is None or cursor.list_name != list_name or len(cursor.position) != columns:
             raise InvalidRequest(
                 "invalid_cursor",
-                "cursor is invalid for this list. Use one from its links, unchanged.",
+                "cursor is invalid for this list, or from before an upgrade. Start at the first "
+                "page, and use its links unchanged.",
                 "cursor",
             )
         return cursor

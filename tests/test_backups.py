@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import re
 import signal
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -141,8 +143,11 @@ def test_a_database_is_restored_to_a_moment_and_to_the_end_of_the_archive(
             assert [row[0] for row in rows] == expected
         assert (folder / name / "secrets.json").read_text() == secrets.read_text()
     # What fails leaves the present database as it was.
-    with pytest.raises(CommandError, match="leave out --at"):
+    with pytest.raises(CommandError, match="leave out --at") as refusal:
         call_command("restore", "--from", str(root), "--at", "2100-01-01T00:00:00Z")
+    assert re.search(rf"with a change of {moment:%Y-%m-%d} [\d:.]+\+00;", str(refusal.value))
+    for private in (backup.folder(root) / backups.SUMMARY, folder / "end" / "postgres.log"):
+        assert stat.S_IMODE(private.stat().st_mode) == 0o600
     with settings.EMBEDDED_POSTGRES.running():
         assert execute(settings.EMBEDDED_POSTGRES, "SELECT count(*) FROM fruit") == [(4,)]
     damage(backup.folder(root))

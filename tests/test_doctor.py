@@ -193,6 +193,12 @@ def test_backups(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyP
     backup_of(tmp_path, "a")
     assert doctor.check_backups(NOON + timedelta(days=1, hours=1)).status is Status.OK
     assert doctor.check_backups(NOON + timedelta(days=4)).status is Status.WARNING
+    # A restore begins a new timeline.
+    monkeypatch.setattr(doctor, "TIMELINE", "SELECT 2")
+    finding = doctor.check_backups(NOON + timedelta(days=1, hours=1))
+    assert finding.status is Status.WARNING
+    assert "was restored after its last base backup" in finding.sentence
+    assert "backup` now" in finding.remedy
 
 
 # --- What the service does ------------------------------------------------------------------
@@ -254,8 +260,8 @@ def test_a_wrong_clock_of_this_machine_accuses_nobody(
     right = datetime.now(UTC)
     for name in (DRAIN_COUNTER, RESCORE, BEAT_COUNTER):
         telemetry.add_run(name, 0, 0.0, right)
-    wrong = right + timedelta(hours=hours)
-    monkeypatch.setattr(timezone, "now", lambda: wrong)
+    shifted_time = right + timedelta(hours=hours)
+    monkeypatch.setattr(timezone, "now", lambda: shifted_time)
     assert doctor.check_clock(timezone.now).status is Status.PROBLEM
     assert {finding.status for finding in doctor.check_roles()} == {Status.OK}
 

@@ -29,6 +29,8 @@ SEGMENT = re.compile(r"[0-9A-F]{24}(\.gz)?(\.partial)?")
 HISTORY = re.compile(r"[0-9A-F]{8}\.history(\.gz)?")
 NAME_FORMAT = "%Y%m%dT%H%M%SZ"
 SUMMARY = "backup.json"
+# A line of PostgreSQL's at the end of a recovery.
+LAST_CHANGE = re.compile(r"last completed transaction was at log time (\S+ \S+)")
 SECRETS = "secrets.json"
 READ_SIZE = 1024 * 1024
 PARTIAL_SECONDS = 24 * 3600
@@ -152,6 +154,7 @@ def take(postgres: EmbeddedPostgres, root: Path, now: datetime, secrets: Path | 
         bytes=sum(path.stat().st_size for path in partial.iterdir()),
         has_secrets=secrets is not None,
     )
+    (partial / SUMMARY).touch(mode=0o600)
     (partial / SUMMARY).write_text(json.dumps(asdict(backup), indent=2))
     partial.rename(target)
     return backup
@@ -304,10 +307,22 @@ def restore(
     try:
         recovered = postgres.recover(options)
     except EmbeddedPostgresError as error:
-        hint = " If the archive ends before that time, leave out --at." if at else ""
-        raise CommandError(f"{error}{hint}") from None
+        raise CommandError(_past_the_end(str(error)) if at else str(error)) from None
     shutil.rmtree(segments)
     return recovered
+
+
+def _past_the_end(error: str) -> str:
+    """The error of a recovery up to a moment, with the last one that is possible."""
+    if "before configured recovery target" not in error:
+        return error
+    # PostgreSQL says it where it ends, and nothing if there was no change after the base backup.
+    last = LAST_CHANGE.search(error)
+    end = f" with a change of {last[1]}" if last else " with the base backup"
+    return (
+        f"the archive ends before that time,{end}; leave out --at to restore everything, or "
+        "choose an earlier time."
+    )
 
 
 def _collect_wal(root: Path, backup: BaseBackup, target: Path) -> None:

@@ -264,6 +264,9 @@ class EmbeddedPostgres:
         self, log: Path, timeout: float = START_TIMEOUT
     ) -> "subprocess.Popen[bytes]":
         """Start the server, which adds its lines to *log*. Return when it is ready."""
+        # Its lines may quote data.
+        log.touch(mode=0o600)
+        log.chmod(0o600)
         with log.open("ab") as output:
             process = self.popen(output.fileno())
         try:

@@ -8,13 +8,13 @@ product on a cluster, and NULL on one server.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, LiteralString
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, Error, connections
 
 # Seconds after which a process looks again whether an operator has distributed the tables.
 RECHECK_SECONDS = 10.0
@@ -44,6 +44,36 @@ def is_distributed() -> bool:
 def was_distributed() -> bool:
     """Whether the large tables were distributed at the last look of this process. Asks nothing."""
     return _last_look[0]
+
+
+# Any number that no other advisory lock of the service uses. ``distribute`` has it.
+DISTRIBUTING = 0xD157
+
+_IS_FREE: LiteralString = "SELECT pg_try_advisory_xact_lock_shared(%s, 0)"
+
+
+def is_changing() -> bool:
+    """Whether the tables are being distributed, or were since this process last looked: then a
+    statement may fail that was written for one server. False if nobody can say."""
+    if was_distributed():
+        is_new = False
+    else:
+        look_again()
+        is_new = _answer(is_distributed)
+    return is_new or _answer(_is_distributing)
+
+
+def _answer(question: Callable[[], bool]) -> bool:
+    try:
+        return question()
+    except Error:
+        return False
+
+
+def _is_distributing() -> bool:
+    with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+        cursor.execute(_IS_FREE, [DISTRIBUTING])
+        return not cursor.fetchone()[0]
 
 
 def look_again() -> None:

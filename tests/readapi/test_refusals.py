@@ -6,14 +6,16 @@ from urllib.parse import quote, urlencode
 
 import psycopg
 import pytest
-from django.db import OperationalError
+from django.db import NotSupportedError, OperationalError
 from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engagement.database import distribution
 from engagement.models import Workspace
 from readapi import queries
 from tests.cases import each, examples, leaves_no_rows
+from tests.pipeline.waiting import somebody_else
 from tests.readapi.conftest import Reads, reader
 from tests.readapi.rows import make_account, make_user
 
@@ -286,6 +288,25 @@ def test_no_other_origin_is_allowed(acme_token: str) -> None:
     headers = {"authorization": f"Bearer {acme_token}", "origin": "https://evil.example"}
     response = Client().get("/v2/workspaces", headers=headers)
     assert not [name for name in response.headers if name.startswith("Access-Control")]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_read_that_fails_while_the_tables_are_distributed_can_be_repeated(
+    acme_reads: Reads, workspace: Workspace
+) -> None:
+    failure = NotSupportedError("direct joins between distributed and local tables")
+    with mock.patch.object(queries, "workspace", side_effect=failure):
+        before = acme_reads("/v2/users", workspace_id=workspace.pk)
+        with somebody_else() as distributing:
+            distributing.execute(f"SELECT pg_advisory_lock({distribution.DISTRIBUTING}, 0)")
+            meanwhile = acme_reads("/v2/users", workspace_id=workspace.pk)
+        with mock.patch.multiple(
+            distribution, was_distributed=lambda: False, is_distributed=lambda: True
+        ):
+            just_after = acme_reads("/v2/users", workspace_id=workspace.pk)
+    assert before.status_code == 500
+    for response in (meanwhile, just_after):
+        assert (response.status_code, response["Retry-After"]) == (503, "5")
 
 
 def test_an_internal_error_returns_json_and_is_logged_without_the_query(
