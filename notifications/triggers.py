@@ -48,7 +48,7 @@ class TriggerInfo:
         return "workspace" not in self.parameters
 
 
-_SUBJECTS = ("workspace", "filter_segment", "tells_changed_rules")
+_SUBJECTS = ("workspace", "filter_segment", "tells_changed_rules", "traits")
 
 TRIGGERS: dict[Trigger, TriggerInfo] = {
     Trigger.SEGMENT_ENTERED: TriggerInfo("segment.entered", ("segment", *_SUBJECTS)),

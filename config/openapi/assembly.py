@@ -9,7 +9,7 @@ import msgspec
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
-from config.openapi import reading, sdk_settings, sending, validating
+from config.openapi import reading, sdk_settings, sending, validating, webhooks
 from config.openapi.pieces import Json
 from ingestion.sdk_settings import SdkSettingsView
 from ingestion.views import IngestionView, ValidationView
@@ -134,8 +134,12 @@ def add_components(result: Json, **_: Any) -> Json:
         # Relative to the URL of the description, so it is right on every host.
         "servers": [{"url": "/", "description": "This service."}],
         "tags": TAGS,
+        "webhooks": webhooks.operations(),
         "components": {
-            "schemas": reading.schemas() | sending.SCHEMAS | validating.SCHEMAS,
+            "schemas": reading.schemas()
+            | sending.SCHEMAS
+            | validating.SCHEMAS
+            | webhooks.schemas(),
             "securitySchemes": {
                 "ingestionKey": sending.SECURITY_SCHEME,
                 "readToken": reading.SECURITY_SCHEME,

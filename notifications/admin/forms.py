@@ -143,6 +143,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
             "destination",
             "quiet_hours",
             "tells_changed_rules",
+            "traits",
             "is_enabled",
         ]
         widgets = {"workspace": forms.HiddenInput, "trigger": forms.HiddenInput}
@@ -177,7 +178,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
                 self.fields.pop(name, None)
             elif name in self.fields:
                 self.fields[name].required = True
-        for name in ("filter_segment", "tells_changed_rules"):
+        for name in ("filter_segment", "tells_changed_rules", "traits"):
             if name not in info.parameters:
                 self.fields.pop(name, None)
         if info.is_about_product and "quiet_hours" in self.fields:
@@ -239,7 +240,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
     @property
     def is_about_something_else(self) -> bool:
         """Whether the next sweep must only look before the subscription notifies of anything."""
-        ignored = {"quiet_hours", "tells_changed_rules", "filter_segment"}
+        ignored = {"quiet_hours", "tells_changed_rules", "filter_segment", "traits"}
         return not self.instance.watch_id or bool(set(self.changed_data) - ignored)
 
 

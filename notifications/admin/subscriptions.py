@@ -28,7 +28,7 @@ follow(
     (
         *("trigger", "workspace__name", "scope", "segment__name", "insight", "threshold"),
         *("direction", "filter_segment__name", "destination__name", "quiet_hours"),
-        *("tells_changed_rules", "is_enabled"),
+        *("tells_changed_rules", "traits", "is_enabled"),
     ),
 )
 
@@ -164,7 +164,7 @@ class SubscriptionAdmin(PageAdmin):
 
 
 _CONDITIONAL = ["scope", "segment", "insight", "direction", "threshold"]
-_CONDITIONAL += ["filter_segment", "tells_changed_rules"]
+_CONDITIONAL += ["filter_segment", "tells_changed_rules", "traits"]
 
 
 def _chosen_trigger(request: HttpRequest) -> str:

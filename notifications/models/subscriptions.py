@@ -1,13 +1,17 @@
 """Subscriptions: what people want to be told, and who is in the watched sets."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from engagement.rules.rules import MAX_TRAIT_NAME_LENGTH
 from notifications.models.destinations import Destination
 from notifications.triggers import Trigger
 
 INSIGHT_LENGTH = 60
+# That a subscription may choose.
+MAX_TRAITS = 8
 
 
 class Watch(models.Model):
@@ -112,6 +116,16 @@ class Subscription(models.Model):
         default=False,
         help_text="Also notify of everybody who enters or leaves because somebody changed the "
         "segment or the weights. These can be many at once.",
+    )
+    traits = ArrayField(
+        models.CharField(max_length=MAX_TRAIT_NAME_LENGTH),
+        verbose_name="traits in webhooks",
+        size=MAX_TRAITS,
+        default=list,
+        db_default=[],
+        blank=True,
+        help_text="Names, separated by commas, such as email, plan. Each message to a webhook has "
+        f"these traits of its user or account. At most {MAX_TRAITS}.",
     )
     is_enabled = models.BooleanField("enabled", default=True)
     watch = models.ForeignKey(Watch, null=True, editable=False, on_delete=models.SET_NULL)

@@ -6,9 +6,20 @@ from datetime import datetime
 from typing import Any
 
 from django.urls import reverse
+from msgspec import UNSET
 
-from engagement.models import Account, AccountEngagement, User, UserEngagement
+from engagement.models import (
+    Account,
+    AccountEngagement,
+    Product,
+    Segment,
+    User,
+    UserEngagement,
+    Workspace,
+)
 from engagement.scores.metrics import compute_scores
+from engagement.traits import canonical_name
+from notifications import messages
 from notifications.models import Destination, Subscription
 from notifications.triggers import TRIGGERS, Trigger
 from notifications.watching.insights import insight_label
@@ -81,14 +92,16 @@ class Facts:
         """The message that the subject has entered or left the watched set."""
         before, after = self._before_and_after(subject)
         title = f"{subject.name} {self._change(after)}"
-        data = self._common(title) | {
-            self.watched.kind.scope: self._subject(subject),
-            "before": before,
-            "after": after,
-        }
+        data = self._data(
+            messages.CHANGES,
+            text=title,
+            **{self.watched.kind.scope: self._subject(subject)},
+            before=before,
+            after=after,
+        )
         return Draft(
             title,
-            _envelope(self._type, self.now, data),
+            messages.payload(self._type, self.now, data),
             self.watched.kind.scope,
             subject.row.pk,
             subject.row.external_id,
@@ -98,45 +111,51 @@ class Facts:
     def about_many(self, count: int, first: Sequence[Subject]) -> Draft:
         """One message about more subjects than get a message each."""
         title = f"{count:,} {self.watched.kind.plural}: {self._plural_change()}"
-        data = self._common(title) | {
-            "count": count,
-            "first": [self._subject(subject) for subject in first],
-        }
-        return Draft(title, _envelope(f"{self._type}.summary", self.now, data))
+        data = self._data(
+            messages.SUMMARIES,
+            text=title,
+            count=count,
+            first=[self._subject(subject) for subject in first],
+        )
+        return Draft(title, messages.payload(f"{self._type}.summary", self.now, data))
+
+    @property
+    def _trigger(self) -> Trigger:
+        return Trigger(self.subscription.trigger)
 
     @property
     def _type(self) -> str:
-        return TRIGGERS[Trigger(self.subscription.trigger)].type
+        return TRIGGERS[self._trigger].type
 
-    def _common(self, text: str) -> dict[str, Any]:
-        subscription = self.subscription
-        data = {
-            "text": text,
+    def _data(
+        self, types: dict[Trigger, type[messages.SubjectMessage]], **values: Any
+    ) -> messages.SubjectMessage:
+        """The trigger's data with these values, and with those of the subscription that it has."""
+        subscription, data_type = self.subscription, types[self._trigger]
+        common = {
             "subscription_id": subscription.pk,
-            "product": {"id": subscription.product_id, "name": subscription.product.name},
+            "product": _named(subscription.product),
+            "workspace": _named(subscription.workspace),
+            "segment": _named(subscription.segment),
+            "insight": subscription.insight,
+            "threshold": subscription.threshold,
+            "direction": subscription.direction,
         }
-        if subscription.workspace is not None:
-            workspace = subscription.workspace
-            data["workspace"] = {"id": workspace.pk, "name": workspace.name}
-        if subscription.segment is not None:
-            segment = subscription.segment
-            data["segment"] = {"id": segment.pk, "name": segment.name}
-        if subscription.insight:
-            data["insight"] = subscription.insight
-        if subscription.threshold is not None:
-            data["threshold"] = subscription.threshold
-            data["direction"] = subscription.direction
-        return data
+        fields = data_type.__struct_fields__
+        return data_type(**{key: common[key] for key in common if key in fields}, **values)
 
-    def _subject(self, subject: Subject) -> dict[str, Any]:
-        return {
-            "id": subject.row.pk,
-            "tracking_id": subject.row.external_id,
+    def _subject(self, subject: Subject) -> messages.NotifiedSubject:
+        chosen_names = self.subscription.traits
+        traits = {name: subject.row.traits.get(canonical_name(name)) for name in chosen_names}
+        return messages.NotifiedSubject(
+            id=subject.row.pk,
+            tracking_id=subject.row.external_id,
             # The old name, for receivers of the last release.
-            "external_id": subject.row.external_id,
-            "name": subject.name,
-            "link": self._link(subject),
-        }
+            external_id=subject.row.external_id,
+            name=subject.name,
+            link=self._link(subject),
+            traits=traits or UNSET,
+        )
 
     def _link(self, subject: Subject) -> str:
         # Only processes with pages load the admin.
@@ -146,24 +165,32 @@ class Facts:
         page = subject_url(subject.row, self.watched.kind.scope, workspace_id)
         return f"{self.subscription.destination.site_url}{page}"
 
-    def _before_and_after(self, subject: Subject) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _before_and_after(
+        self, subject: Subject
+    ) -> tuple[messages.ScoreBefore, messages.ScoreAfter]:
         has_entered = tells_entered(self.subscription)
         before: dict[str, Any] = {}
         after: dict[str, Any] = {}
-        match self.subscription.trigger:
-            case Trigger.SEGMENT_ENTERED | Trigger.SEGMENT_LEFT:
-                before, after = {"in_segment": not has_entered}, {"in_segment": has_entered}
-            case Trigger.INSIGHT_STARTED | Trigger.INSIGHT_ENDED:
-                before, after = {"has_insight": not has_entered}, {"has_insight": has_entered}
         if subject.engagement is not None:
             scores = compute_scores(subject.engagement, self.watched.score_set)
-            before["score_last_period"] = scores.last_period
-            after |= {"score": scores.now, "score_change": scores.change}
-        return before, after
+            before = {"score_last_period": scores.last_period}
+            after = {"score": scores.now, "score_change": scores.change}
+        match self._trigger:
+            case Trigger.SEGMENT_ENTERED | Trigger.SEGMENT_LEFT:
+                return (
+                    messages.SegmentBefore(in_segment=not has_entered, **before),
+                    messages.SegmentAfter(in_segment=has_entered, **after),
+                )
+            case Trigger.INSIGHT_STARTED | Trigger.INSIGHT_ENDED:
+                return (
+                    messages.InsightBefore(has_insight=not has_entered, **before),
+                    messages.InsightAfter(has_insight=has_entered, **after),
+                )
+        return messages.ScoreBefore(**before), messages.ScoreAfter(**after)
 
-    def _change(self, after: dict[str, Any]) -> str:
+    def _change(self, after: messages.ScoreAfter) -> str:
         subscription = self.subscription
-        score = after.get("score", 0.0)
+        score, change = after.score or 0.0, after.score_change or 0.0
         match subscription.trigger:
             case Trigger.SCORE_CROSSED:
                 verb = "rose to" if tells_entered(subscription) else "fell below"
@@ -171,8 +198,7 @@ class Facts:
                 return f"{verb} {number}{' or more' if verb == 'rose to' else ''}: {score} now."
             case Trigger.SCORE_MOVED:
                 verb = "rose" if subscription.direction == "up" else "fell"
-                points = abs(after.get("score_change", 0.0))
-                return f"{verb} by {points} points to {score}."
+                return f"{verb} by {abs(change)} points to {score}."
         return f"{self._plural_change()}."
 
     def _plural_change(self) -> str:
@@ -203,32 +229,31 @@ def about_product(
     now: datetime,
 ) -> Draft:
     """The message that a condition of the product holds, or no longer does."""
-    info = TRIGGERS[Trigger(subscription.trigger)]
-    product = subscription.product
+    trigger, product = Trigger(subscription.trigger), subscription.product
     title = f"{product.name}: {text}"
     site = subscription.destination.site_url
     page = path or reverse("admin:engagement_product_change", args=[product.pk])
-    data = {
-        "text": title,
-        "subscription_id": subscription.pk,
-        "product": {"id": product.pk, "name": product.name},
-        "link": f"{site}{page}",
-        "holds": condition is not None,
+    data = messages.CONDITIONS[trigger](
+        text=title,
+        subscription_id=subscription.pk,
+        product=_named(product),
+        link=f"{site}{page}",
+        holds=condition is not None,
         **(condition.numbers if condition else {}),
-    }
+    )
     # The quiet period counts messages that the condition holds.
     subject_id = (condition.subject_id or product.pk) if condition else None
-    return Draft(title, _envelope(info.type, now, data), subject_id=subject_id, name=product.name)
+    payload = messages.payload(TRIGGERS[trigger].type, now, data)
+    return Draft(title, payload, subject_id=subject_id, name=product.name)
 
 
 def test_message(destination: Destination, now: datetime) -> Draft:
     """A message that only shows that the destination works."""
     title = f"This is a test of the destination “{destination.name}”."
-    product = destination.product
-    data = {"text": title, "product": {"id": product.pk, "name": product.name}}
-    return Draft(title, _envelope("destination.test", now, data))
+    data = messages.DestinationTest(text=title, product=_named(destination.product))
+    return Draft(title, messages.payload(messages.TEST_TYPE, now, data))
 
 
-def _envelope(type: str, now: datetime, data: dict[str, Any]) -> dict[str, Any]:
-    """The payload as Standard Webhooks recommends it."""
-    return {"type": type, "timestamp": now.isoformat().replace("+00:00", "Z"), "data": data}
+def _named(thing: Product | Workspace | Segment | None) -> Any:
+    """None only where the type of the message has no such field."""
+    return thing and messages.NamedThing(id=thing.pk, name=thing.name)

@@ -153,10 +153,15 @@ def test_a_subscription_is_added_in_two_steps(member: Client, rows: Rows) -> Non
         "destination": rows.subscription.destination_id,
         "quiet_hours": 24,
         "is_enabled": "on",
+        "traits": ",".join(map(str, range(9))),
     }
+    page = member.post(url("subscription", "add"), form).content.decode()
+    assert "should contain no more than 8" in page
+    form["traits"] = "email, plan"
     answer = member.post(url("subscription", "add"), form)
     assert answer.status_code == 302, answer.content.decode()
     subscription = Subscription.objects.get(trigger="segment_left")
+    assert subscription.traits == ["email", "plan"]
     assert (subscription.product, subscription.segment) == (rows.product, rows.segment)
     # Both watch the same set.
     assert subscription.watch == rows.subscription.watch

@@ -176,6 +176,30 @@ def test_more_changes_than_anybody_reads_become_one_message(
     )
 
 
+def test_messages_have_the_traits_that_the_subscription_has_chosen(
+    acme: Product, destination: Destination, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "MAX_MESSAGES", 1)
+    active = a_segment(acme, {"kind": "active", "active": True}, scope="user")
+    subscribe(destination, segment=active, traits=["email", "plan"])
+    subscribe(destination, segment=active)
+    settle(clock)
+    tell(acme, identify("ann", email="ann@example.com", role="admin"), *track_at(clock, "ann"))
+    settle(clock)
+    with_traits, plain = OutboxMessage.objects.order_by("pk")
+    assert with_traits.payload["data"]["user"]["traits"] == {
+        "email": "ann@example.com",
+        "plan": None,
+    }
+    assert "traits" not in plain.payload["data"]["user"]
+    tell(acme, *(identify(name, plan=name) for name in ("bob", "cyd")))
+    tell(acme, *track_at(clock, "bob"), *track_at(clock, "cyd"))
+    settle(clock)
+    summary = OutboxMessage.objects.filter(subscription=with_traits.subscription).latest("pk")
+    traits = [user["traits"] for user in summary.payload["data"]["first"]]
+    assert traits == [{"email": None, "plan": "bob"}, {"email": None, "plan": "cyd"}]
+
+
 def test_a_full_outbox_counts_what_it_does_not_keep(
     acme: Product,
     destination: Destination,

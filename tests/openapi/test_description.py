@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import URLPattern, get_resolver
 from drf_spectacular.validation import validate_schema
 
+from notifications.triggers import TRIGGERS
 from readapi.mcp.views import McpView
 from readapi.views import UnknownPathView
 from tests.openapi.conftest import Shapes
@@ -48,18 +49,19 @@ def test_each_alias_of_the_segment_endpoints_is_described(described: dict[str, A
 
 
 def test_operation_ids_are_unique(described: dict[str, Any]) -> None:
-    names = [spec["operationId"] for _, _, spec in operations(described)]
+    specs = [spec for _, _, spec in operations(described)]
+    webhooks = [webhook["post"] for webhook in described["webhooks"].values()]
+    names = [spec["operationId"] for spec in [*specs, *webhooks]]
     assert len(names) == len(set(names))
     tags = {tag["name"] for tag in described["tags"]}
-    assert {tag for _, _, spec in operations(described) for tag in spec["tags"]} == tags
+    assert {tag for spec in specs for tag in spec["tags"]} == tags
 
 
 def test_no_parameter_has_a_default(described: dict[str, Any]) -> None:
     """Generated clients would send it with every request."""
-    operations = [each for path in described["paths"].values() for each in path.values()]
-    for operation in operations:
-        for parameter in operation.get("parameters", ()):
-            assert "default" not in parameter["schema"], (operation["operationId"], parameter)
+    for _, path, spec in operations(described):
+        for parameter in spec.get("parameters", ()):
+            assert "default" not in parameter["schema"], (path, parameter)
 
 
 def test_version_1_is_legacy_and_nothing_else(described: dict[str, Any]) -> None:
@@ -93,6 +95,22 @@ def test_each_example_is_valid(described: dict[str, Any], shapes: Shapes) -> Non
             assert body["examples"], path
             for name, example in body["examples"].items():
                 assert shapes.faults(body["schema"], example["value"]) == [], (path, name)
+
+
+def test_each_message_of_each_trigger_is_a_webhook_with_examples(
+    described: dict[str, Any], shapes: Shapes
+) -> None:
+    """tests/notifications compares each message that it provokes with these schemas."""
+    types = {info.type for info in TRIGGERS.values()}
+    types |= {f"{info.type}.summary" for info in TRIGGERS.values() if not info.is_about_product}
+    assert described["webhooks"].keys() == types | {"destination.test"}
+    ending = {info.type for info in TRIGGERS.values() if info.ends}
+    for type, webhook in described["webhooks"].items():
+        body = media(webhook["post"]["requestBody"])
+        for example in body["examples"].values():
+            assert shapes.faults(body["schema"], example["value"]) == []
+            assert example["value"]["type"] == type
+        assert ("ended" in body["examples"]) == (type in ending)
 
 
 @pytest.mark.slow
