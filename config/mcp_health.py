@@ -1,16 +1,16 @@
 """What assistants learn about ingestion and the marketplace connection."""
 
 from datetime import datetime
-from typing import Any
 
 from engagement.models import Product
 from ingestion.log import last_24h
 from marketplace.health import connection_health, load_last_runs
 from marketplace.models import Connection
 from marketplace.timetable import load_timetable
+from readapi.mcp.schemas import ConnectionHealth, Health
 
 
-def report_health(product: Product, now: datetime) -> dict[str, Any]:
+def report_health(product: Product, now: datetime) -> Health:
     """The messages of the last 24 hours, and the state of the connection in words."""
     numbers = last_24h.for_products([product.pk], now)[product.pk]
     dropped = {str(reason.value): sum(hours) for reason, hours in numbers.dropped.items()}
@@ -28,7 +28,7 @@ def report_health(product: Product, now: datetime) -> dict[str, Any]:
     }
 
 
-def _connection(product: Product) -> dict[str, Any] | None:
+def _connection(product: Product) -> ConnectionHealth | None:
     connection = Connection.objects.filter(product=product).first()
     if connection is None:
         return None

@@ -4,11 +4,11 @@ from collections.abc import Collection
 from typing import LiteralString, NamedTuple
 
 from django.contrib.postgres.fields import ArrayField
-from django.db.models import BigIntegerField, F, Q, QuerySet, Value
+from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet, Value
 
 from engagement.database import sql
 from engagement.metric_names import Scope
-from engagement.models import SearchEntry
+from engagement.models import SearchEntry, UserEngagement
 from engagement.models.search import SearchGrams
 from engagement.search.entries import KINDS
 
@@ -31,18 +31,21 @@ class Match(NamedTuple):
     text: str
 
 
-def find(product_id: int, scope: Scope, term: str) -> list[Match]:
+def find(product_id: int, scope: Scope, term: str, audience_of: int | None = None) -> list[Match]:
     """The product's users or accounts that match *term*: any part, in upper or lower case.
 
     At most CANDIDATES, best first: texts that begin with the term, then those with a word that
-    does, then others. If more match, it is not determined which are found. Raises
-    sql.StatementTimeout.
+    does, then others. If more match, it is not determined which are found. Of users, only those in
+    the audience of the score set *audience_of*, if one is given. Raises sql.StatementTimeout.
     """
     normal = _normalize(term)
+    score_set = audience_of if scope == "user" else None
     with sql.statement_timeout(TIMEOUT_SECONDS):
-        matches = _first_matches(product_id, scope, normal)
+        matches = _first_matches(product_id, scope, normal, score_set)
         if len(matches) < CANDIDATES:
             rows = matching_entries([product_id], scope, term)
+            if score_set is not None:
+                rows = rows.filter(_in_audience(score_set))
             columns = rows.values_list("product_id", "subject_id", "text")[:CANDIDATES]
             matches = [Match(*row) for row in columns]
     return sorted(matches, key=lambda match: _rank(match, normal))
@@ -55,17 +58,29 @@ _FIRST_MATCHES: LiteralString = """
         ORDER BY subject_id LIMIT %(entries)s) first
     WHERE EXISTS (
         SELECT FROM unnest(%(spellings)s::text[]) spelling WHERE strpos(text, spelling) > 0)
+      AND (%(score_set)s::bigint IS NULL OR EXISTS (
+        SELECT FROM engagement_userengagement e
+        WHERE e.product_id = first.product_id AND e.score_set_id = %(score_set)s::bigint
+          AND e.user_id = first.subject_id))
     LIMIT %(limit)s
 """
 
 
-def _first_matches(product_id: int, scope: Scope, term: str) -> list[Match]:
+def _in_audience(score_set: int) -> Exists:
+    rows = UserEngagement.objects.filter(
+        product_id=OuterRef("product_id"), score_set=score_set, user_id=OuterRef("subject_id")
+    )
+    return Exists(rows)
+
+
+def _first_matches(product_id: int, scope: Scope, term: str, score_set: int | None) -> list[Match]:
     """The matches among the product's first entries."""
     parameters = {
         "product": product_id,
         "kind": KINDS[scope].value,
         "entries": ENTRIES_READ_FIRST,
         "spellings": _spellings(term),
+        "score_set": score_set,
         "limit": CANDIDATES,
     }
     return [Match(*row) for row in sql.fetch(_FIRST_MATCHES, parameters)]

@@ -12,9 +12,10 @@ from engagement.scopes import get_kind
 from engagement.search import lookup
 from engagement.segments import counts
 from engagement.segments.insight_filters import INSIGHT_KINDS
-from readapi import expansions, parameters, queries, rights, sorting
+from readapi import expansions, parameters, queries, records, rights, sorting
 from readapi.errors import InvalidRequest
 from readapi.links import LinkBuilder
+from readapi.mcp import schemas
 from readapi.models import ApiToken
 from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
 from readapi.views.base import ReadView
@@ -25,6 +26,7 @@ from readapi.views.workspaces import WorkspaceList
 
 Json = dict[str, Any]
 MAX_MATCHES = 20
+CUT_OFF = f"Only the best {MAX_MATCHES} matches. More match: search for a longer part of the name."
 
 
 class Call(NamedTuple):
@@ -47,6 +49,7 @@ class Tool(NamedTuple):
     description: str
     properties: Json
     required: tuple[str, ...]
+    output: Json
     answer: Callable[[Call], Json]
 
     def describe(self) -> Json:
@@ -60,6 +63,7 @@ class Tool(NamedTuple):
                 "required": list(self.required),
                 "additionalProperties": False,
             },
+            "outputSchema": self.output,
             "annotations": {"readOnlyHint": True, "openWorldHint": False},
         }
 
@@ -155,7 +159,8 @@ def _workspace_id(call: Call) -> int:
 
 
 def _find(ranking: Ranking, view_class: type[ReadView], call: Call) -> Json:
-    """The list, or with ``search`` the best matches for any part of a name, an ID, and so on."""
+    """The list, or with ``search`` the best matches for any part of a name, an ID, and so on: the
+    first MAX_MATCHES of the workspace."""
     arguments = dict(call.arguments)
     search = arguments.pop("search", None)
     if "traits" in arguments:
@@ -170,8 +175,9 @@ def _find(ranking: Ranking, view_class: type[ReadView], call: Call) -> Json:
         # A match would tell that the text is part of a name or an email address.
         rights.require_user_traits(call.token)
     workspace = queries.workspace(call.product, _workspace_id(call))
-    matches = lookup.find(call.product.pk, ranking.scope, _text("search", search))[:MAX_MATCHES]
-    ids = [match.subject_id for match in matches]
+    term = _text("search", search)
+    matches = lookup.find(call.product.pk, ranking.scope, term, workspace.scores_id)
+    ids = [match.subject_id for match in matches[:MAX_MATCHES]]
     column = get_kind(ranking.scope).id_column
     rows = {
         getattr(row, column): row
@@ -179,15 +185,18 @@ def _find(ranking: Ranking, view_class: type[ReadView], call: Call) -> Json:
     }
     matching = [rows[id] for id in ids if id in rows]
     links = LinkBuilder(call.request)
-    records = expansions.records(ranking.scope, workspace, matching, links, ())
-    return {"data": _without_links(records)}
+    rows_found = expansions.records(ranking.scope, workspace, matching, links, ())
+    has_more = len(matches) > MAX_MATCHES
+    pagination = {"limit": MAX_MATCHES, "offset": 0, "has_more": has_more}
+    answer = {"data": _without_links(rows_found), "pagination": pagination}
+    return answer | ({"note": CUT_OFF} if has_more else {})
 
 
 def _movers(call: Call) -> Json:
     rights.require_kinds(call.token, ["account"])
     workspace = queries.workspace(call.product, _workspace_id(call), with_counts=True)
     if workspace.scores is None:
-        return {"rising": [], "falling": []}
+        return {"rising": [], "falling": [], "new": []}
     movers = counts.top_movers(workspace.scores)
     return {
         "lookback_days": workspace.scores.lookback_days,
@@ -198,11 +207,11 @@ def _movers(call: Call) -> Json:
                     "tracking_id": mover.account.external_id,
                     "name": mover.account.name,
                     "score": mover.score,
-                    "score_change": mover.change,
+                    **({} if direction == "new" else {"score_change": mover.change}),
                 }
                 for mover in getattr(movers, direction)
             ]
-            for direction in ("rising", "falling")
+            for direction in ("rising", "falling", "new")
         },
     }
 
@@ -271,6 +280,7 @@ _TOOLS = [
         "accounts they have. Scores differ between workspaces.",
         {},
         (),
+        schemas.page_of(records.WorkspaceRecord),
         lambda call: _read(WorkspaceList, call, expand="stats"),
     ),
     Tool(
@@ -280,6 +290,7 @@ _TOOLS = [
         "any part of a name with search, or by filters.",
         _list_arguments("account", "tracking_id", "name", "domain") | _INSIGHT,
         (),
+        schemas.page_of(records.AccountRecord),
         lambda call: _find(ACCOUNTS, AccountList, call),
     ),
     Tool(
@@ -289,6 +300,7 @@ _TOOLS = [
         "part of a name with search, or by filters.",
         _list_arguments("user", "tracking_id", "name", "email"),
         (),
+        schemas.page_of(records.UserRecord),
         lambda call: _find(USERS, UserList, call),
     ),
     Tool(
@@ -298,6 +310,7 @@ _TOOLS = [
         "of the last 90 days, its segments, and its traits.",
         _WORKSPACE | _ACCOUNT_ID,
         ("account_id",),
+        schemas.one_of(records.ExpandedAccount),
         lambda call: _read(
             AccountDetail, call, ("account_id",), expand=",".join(AccountDetail.EXPANSIONS)
         ),
@@ -309,6 +322,7 @@ _TOOLS = [
         "segments, and traits.",
         _WORKSPACE | _USER_ID,
         ("user_id",),
+        schemas.one_of(records.ExpandedUser),
         lambda call: _read(UserDetail, call, ("user_id",), expand=",".join(UserDetail.EXPANSIONS)),
     ),
     Tool(
@@ -317,14 +331,17 @@ _TOOLS = [
         "The users of an account, highest score first.",
         _WORKSPACE | _ACCOUNT_ID | _PAGES,
         ("account_id",),
+        schemas.page_of(records.UserRecord),
         lambda call: _read(AccountUsers, call, ("account_id",)),
     ),
     Tool(
         "who_moved",
         "Who moved",
-        "The accounts whose scores rose and fell most over one lookback.",
+        "The accounts whose scores rose and fell most over one lookback, and the new accounts with "
+        "the highest scores.",
         _WORKSPACE,
         (),
+        schemas.plain(schemas.Movers),
         _movers,
     ),
     Tool(
@@ -337,6 +354,7 @@ _TOOLS = [
             **_PAGES,
         },
         (),
+        schemas.page_of(records.SegmentRecord),
         lambda call: _read(SegmentList, call, expand="counts"),
     ),
     Tool(
@@ -345,6 +363,7 @@ _TOOLS = [
         "The users or accounts in a segment, highest score first.",
         _WORKSPACE | _SEGMENT_ID | _PAGES,
         ("segment_id",),
+        schemas.page_of(records.AccountRecord, records.UserRecord),
         lambda call: _read(SegmentMembers, call, ("segment_id",)),
     ),
 ]

@@ -16,8 +16,9 @@ from engagement.models import Product
 from readapi import replica, rights
 from readapi.authentication import BearerTokenAuthentication
 from readapi.errors import NOT_FOUND, TOO_SLOW, Forbidden, InvalidRequest, NotFound, NotReady
-from readapi.mcp import tools
+from readapi.mcp import schemas, tools
 from readapi.mcp.loading import load_protocol
+from readapi.mcp.schemas import Health
 from readapi.mcp.tools import Call, Json
 from readapi.models import ApiToken
 from readapi.throttling import TokenRateThrottle
@@ -35,6 +36,7 @@ HEALTH_TOOL = {
     "description": "Messages of the last 24 hours by outcome, what waits, and how the marketplace "
     "connection is doing.",
     "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
+    "outputSchema": schemas.plain(schemas.Health),
     "annotations": {"readOnlyHint": True, "openWorldHint": False},
 }
 
@@ -53,7 +55,7 @@ class McpView(JsonView):
     throttle_classes = [TokenRateThrottle]
     schema = None
     # What only other apps know. Set where the view is routed.
-    report_health: Callable[[Product, datetime], Json] | None = None
+    report_health: Callable[[Product, datetime], Health] | None = None
 
     def perform_content_negotiation(
         self, request: Request, force: bool = False
@@ -111,7 +113,7 @@ def _answer_in_time(name: str, call: Call) -> Json:
     return body
 
 
-def _tool_result(body: Json) -> Json:
+def _tool_result(body: Mapping[str, Any]) -> Json:
     text = json.dumps(body, ensure_ascii=False)
     return {"content": [{"type": "text", "text": text}], "structuredContent": body}
 

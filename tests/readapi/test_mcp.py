@@ -7,15 +7,21 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+import jsonschema_rs
 import pytest
 from django.test import Client
 
 from engagement.database import sql
 from engagement.models import Product, Segment, Workspace
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
+from engagement.search import lookup
 from readapi import errors
 from readapi.mcp import tools
 from readapi.mcp.views import HEALTH_TOOL
 from tests.cases import each, leaves_no_rows
+from tests.engagement.history import NOON, group, identify, tell, track
+from tests.openapi.walking import forbid_extra_keys
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account
 from tests.readapi.scored import account_id, fill, user_id
@@ -31,6 +37,9 @@ def send(token: str, body: object, **headers: str) -> Any:
 
 
 def tool_of(token: str) -> Tool:
+    described = send(token, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).json()
+    shapes = {tool["name"]: tool["outputSchema"] for tool in described["result"]["tools"]}
+
     def use(name: str, /, **arguments: Any) -> Body:
         params = {"name": name, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
@@ -39,6 +48,9 @@ def tool_of(token: str) -> Tool:
         result: Body = response.json()["result"]
         if not result.get("isError"):
             assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+            validator = jsonschema_rs.Draft202012Validator(forbid_extra_keys(shapes[name]))
+            errors_found = [*validator.iter_errors(result["structuredContent"])]
+            assert errors_found == []
             return result["structuredContent"]  # type: ignore[no-any-return]
         return {"error": result["content"][0]["text"]}
 
@@ -100,6 +112,46 @@ def test_search_finds_any_part_of_a_name(tool: Tool, acme: Product) -> None:
     assert "Use search alone" in tool("find_users", search="ann", limit=1)["error"]
 
 
+def test_search_says_that_it_cuts_off(
+    tool: Tool, acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(acme, *(group(f"initech {number}") for number in range(21)))
+    rescore(NOON)
+    body = tool("find_accounts", search="initech")
+    assert len(body["data"]) == 20 and body["pagination"]["has_more"] is True
+    assert body["note"].startswith("Only the best 20 matches. More match:")
+    body = tool("find_accounts", search="initech 20")
+    assert len(body["data"]) == 1 and body["pagination"]["has_more"] is False
+    assert "note" not in body
+
+
+def test_search_finds_whom_the_workspace_shows(
+    tool: Tool, acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many others match."""
+    monkeypatch.setattr(lookup, "CANDIDATES", 5)
+    staff = [identify(f"ann {number}", plan="staff") for number in range(30)]
+    tell(acme, *staff, identify("ann zoë"))
+    workspace = Workspace.objects.get(product=acme)
+    workspace.audience = {
+        "match": "all",
+        "conditions": [{"kind": "trait", "trait": "plan", "operator": "is_not", "value": "staff"}],
+    }
+    workspace.save()
+    sets.request_score_set(workspace.pk)
+    rescore(NOON)
+    assert [row["tracking_id"] for row in tool("find_users", search="ann")["data"]] == ["ann zoë"]
+
+
+def test_who_moved_includes_new_accounts(tool: Tool, acme: Product) -> None:
+    tell(acme, identify("ann", group="initech"), track("ann", "shared"))
+    rescore(NOON)
+    moved = tool("who_moved")
+    assert (moved["rising"], moved["falling"]) == ([], [])
+    assert [account["tracking_id"] for account in moved["new"]] == ["initech"]
+    assert moved["new"][0]["score"] > 0
+
+
 def test_health_is_told_in_words_and_numbers(tool: Tool, acme: Product) -> None:
     body = tool("get_health")
     assert body["ingestion"] == {
@@ -143,6 +195,7 @@ def test_each_tool_only_reads_and_describes_its_arguments(acme_token: str) -> No
         assert tool["annotations"]["readOnlyHint"] is True
         assert tool["inputSchema"]["additionalProperties"] is False
         assert tool["description"].endswith(".")
+        assert tool["outputSchema"]["type"] == "object"
         for schema in tool["inputSchema"]["properties"].values():
             assert schema["type"]
 
