@@ -1,10 +1,12 @@
 """Recorded requests of SDKs that cannot run here: each message counts once, where it belongs."""
 
+import json
 import re
 import secrets
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,3 +89,27 @@ def test_every_recording_names_its_source_and_is_in_the_documented_table() -> No
         repository, _, commit = recording.source.partition("@")
         assert repository.count("/") == 1
         assert len(commit) == 8
+
+
+# The packages of the SDKs that run, by their names in the table.
+NODE_SDKS = {
+    "Segment Node.js": "@segment/analytics-node",
+    "Segment Node.js, the older `analytics-node`": "analytics-node",
+    "Segment browsers": "@segment/analytics-next",
+    "Segment snippet": "@segment/snippet",
+    "Segment React Native": "@segment/analytics-react-native",
+    "RudderStack Node.js": "@rudderstack/rudder-sdk-node",
+    "RudderStack browsers": "@rudderstack/analytics-js",
+}
+PYTHON_SDKS = {
+    "Segment Python": "segment-analytics-python",
+    "RudderStack Python": "rudder-sdk-python",
+}
+
+
+def test_the_documented_table_has_the_versions_that_run() -> None:
+    rows = re.findall(r"^\| (.+?) \| (\S+) \| .+ \| runs[^|]* \|$", DOCUMENT.read_text(), re.M)
+    package = json.loads((Path(__file__).parent / "package.json").read_text())
+    node = {sdk: package["dependencies"][name] for sdk, name in NODE_SDKS.items()}
+    python = {sdk: version(name) for sdk, name in PYTHON_SDKS.items()}
+    assert dict(rows) == node | python
