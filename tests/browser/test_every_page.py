@@ -8,11 +8,12 @@ from engagement.trail import entries
 from ingestion.models import DropCount, DropReason
 from tests.admin.rows import Rows, fill
 from tests.admin.test_permissions import For, addresses
-from tests.browser.browsing import NARROW, Browser
+from tests.browser.browsing import NARROW, WIDTHS, Browser
 
 pytestmark = pytest.mark.django_db(transaction=True)
 # These need form data, or are a part of a page.
-NO_PAGES = {"logout", "view_on_site", "autocomplete", "jsi18n", "ingestion_ingestionlog_messages"}
+NO_PAGES = {"logout", "view_on_site", "autocomplete", "jsi18n"}
+NO_PAGES |= {"ingestion_ingestionlog_messages", "marketplace_connection_status"}
 
 
 @pytest.fixture
@@ -20,16 +21,32 @@ def rows(acme: Product) -> Rows:
     return fill(acme)
 
 
-def test_no_page_violates_the_policy_or_is_too_wide_for_a_phone(
+# What ends beyond the window and is in no box that scrolls. Texts for screen readers are a pixel.
+OFF_SCREEN = """
+const off = [...document.querySelectorAll("body *")].filter(one => {
+    const box = one.getBoundingClientRect();
+    if (!box.width || !box.height || !one.checkVisibility({visibilityProperty: true})) return false;
+    if (box.right <= innerWidth + 1 || one.closest("svg, .skip-to-content-link")) return false;
+    for (let around = one.parentElement; around; around = around.parentElement) {
+        const {overflowX, width} = getComputedStyle(around);
+        if (["auto", "scroll"].includes(overflowX) || width === "1px") return false;
+    }
+    return true;
+});
+return off.map(one => one.outerHTML.slice(0, 100)).slice(0, 3);
+"""
+
+
+def test_no_page_violates_the_policy_or_is_too_wide_for_a_window(
     as_root: Browser, rows: Rows
 ) -> None:
     # The trail then has all of its filters, which are the most in one row.
     entries.record(entries.COMMAND_LINE, entries.Action.ADDED, "product", name="Acme")
-    as_root.resize(NARROW)
     problems = []
     for address in addresses(rows):
         if address.name in NO_PAGES or address.whom is For.ANYBODY:
             continue
+        as_root.resize(NARROW)
         as_root.open(address.url)
         refused = ("status of 405", "status of 403", "status of 404")
         complaints = [
@@ -38,9 +55,33 @@ def test_no_page_violates_the_policy_or_is_too_wide_for_a_phone(
             if not any(r in complaint for r in refused)
         ]
         problems += [(address.name, complaint) for complaint in complaints]
-        if as_root.is_too_wide():
-            problems.append((address.name, "too wide"))
+        for width in WIDTHS:
+            as_root.resize(width)
+            if as_root.is_too_wide():
+                problems.append((address.name, f"too wide for {width}"))
+            off: list[str] = as_root.driver.execute_script(OFF_SCREEN)
+            problems += [(address.name, f"{width}: {html}") for html in off]
     assert problems == []
+
+
+def test_the_header_keeps_its_line_and_log_out_at_every_width(as_root: Browser, rows: Rows) -> None:
+    for width in WIDTHS:
+        as_root.resize(width)
+        as_root.open("/admin/engagement/account/")
+        header, out, crumbs = (
+            as_root.find(selector).rect
+            for selector in ("#header", "#logout-form button", ".eds-crumbs")
+        )
+        assert header["height"] == 48 <= crumbs["y"], width
+        assert out["x"] + out["width"] <= width and out["y"] + out["height"] <= 48, width
+        # What the header has no room for is in the side bar.
+        guides = '//a[normalize-space()="Guides"]'
+        if width < 1024:
+            as_root.press(".eds-menu-button")
+        shown = [
+            link for link in as_root.driver.find_elements("xpath", guides) if link.is_displayed()
+        ]
+        assert len(shown) == 1, width
 
 
 def test_the_theme_button_needs_no_exception(as_root: Browser) -> None:
