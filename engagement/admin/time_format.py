@@ -1,6 +1,6 @@
 """Times relative to now."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.utils import timezone
 from django.utils.formats import localize
@@ -18,13 +18,13 @@ _UNITS = [
 
 def format_ago(at: datetime, now: datetime) -> SafeString:
     """How long ago it was, with the exact time in the tooltip."""
-    distance = _describe(now - at)
+    distance = _describe(at, now)
     return _time_element(at, f"{distance} ago" if distance else "just now")
 
 
 def format_until(at: datetime, now: datetime) -> SafeString:
     """How long it takes until then, with the exact time in the tooltip."""
-    distance = _describe(at - now)
+    distance = _describe(now, at)
     return _time_element(at, f"in {distance}" if distance else "in a moment")
 
 
@@ -39,8 +39,16 @@ def _time_element(at: datetime, text: str) -> SafeString:
     )
 
 
-def _describe(distance: timedelta) -> str:
-    """The distance in its largest unit. Empty if it is less than a minute."""
+def _describe(earlier: datetime, later: datetime) -> str:
+    """The distance in its largest unit. Empty if it is less than a minute.
+
+    From a day on, it counts the UTC days between both dates, as insights and scores do.
+    """
+    distance = later - earlier
+    if distance >= timedelta(days=1):
+        distance = timedelta(
+            days=(later.astimezone(UTC).date() - earlier.astimezone(UTC).date()).days
+        )
     for unit, length in _UNITS:
         if distance >= length:
             number = distance // length

@@ -25,7 +25,7 @@ def named_today_and_active_nine_days_ago(acme_rows: Rows, monkeypatch: pytest.Mo
 
 
 def cell(page: str) -> str:
-    (text,) = re.findall(r'<td class="field-last_active">(.*?)</td>', page)
+    (text,) = re.findall(r'<td class="field-last_active"[^>]*>(.*?)</td>', page)
     return str(text)
 
 
@@ -40,6 +40,22 @@ def test_a_list_shows_when_a_subject_was_last_active(
     for rows in (UserEngagement.objects, AccountEngagement.objects):
         rows.update(last_active_at=None)
     assert cell(root.get(listing, follow=True).content.decode()) == "Never"
+
+
+def test_days_are_those_that_insights_count(root: Client, acme_rows: Rows) -> None:
+    """33 days and 15 hours ago is 34 UTC days before the noon of NOON."""
+    listing = reverse("admin:engagement_account_changelist")
+    for ago, text in (
+        (timedelta(days=33, hours=15), "34 days ago"),
+        (timedelta(days=33, hours=11), "33 days ago"),
+        (timedelta(hours=23), "23 hours ago"),
+        (timedelta(days=1, hours=13), "2 days ago"),
+    ):
+        AccountEngagement.objects.update(last_active_at=NOON - ago, raw=0)
+        assert f">{text}</time>" in cell(root.get(listing, follow=True).content.decode())
+    AccountEngagement.objects.update(last_active_at=NOON - timedelta(days=33, hours=15))
+    page = root.get(account_page(acme_rows)).content.decode()
+    assert "No scored activity for 34 days" in page and ">34 days ago</time>" in page
 
 
 def test_a_list_goes_by_the_workspace_that_ranks_it(root: Client, acme_rows: Rows) -> None:

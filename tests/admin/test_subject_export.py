@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from engagement.admin.lists import rows as list_rows
 from engagement.admin.lists.csv_file import csv_cell, csv_response
-from engagement.models import Account, ProductMember, ScoreSet, UserEngagement
+from engagement.models import Account, AccountEngagement, ProductMember, ScoreSet, UserEngagement
 from engagement.orders import stored
 from engagement.segments import counts
 from tests.admin.rows import NOON, Rows, a_user, index_for_search
@@ -93,14 +93,31 @@ def test_an_export_is_of_all_pages(
 
 def test_a_file_says_what_it_is(root: Client, acme_rows: Rows) -> None:
     day = timezone.now().date().isoformat()
-    for kind, query, name in (
+    cases: list[tuple[str, dict[str, Any], str]] = [
         ("user", {}, "acme_default_users"),
         ("account", {}, "acme_default_accounts"),
         ("user", {"segment": acme_rows.segment.pk}, "acme_default_acme-segment"),
-    ):
+        ("account", {"insight": "new_account"}, "acme_default_accounts_new-account"),
+    ]
+    for kind, query, name in cases:
         answer = root.get(reverse(f"admin:engagement_{kind}_export"), query, follow=True)
         expected = f'attachment; filename="{name}_{day}.csv"'
         assert answer.headers["Content-Disposition"] == expected
+
+
+def test_a_file_has_the_insight_and_no_microseconds(root: Client, acme_rows: Rows) -> None:
+    at = NOON + timedelta(microseconds=123_456)
+    Account.objects.update(first_seen_at=at)
+    AccountEngagement.objects.update(last_active_at=at)
+    ScoreSet.objects.update(scored_day=NOON.date())
+    parameters = {"insight": "new_account", "column": ["first_seen", "last_active"]}
+    assert exported(root, "account", parameters) == [
+        ["tracking_id", "name", "domain", "first seen", "last active", "insight"],
+        [
+            *("acme-account", "acme-account name", "acme-account.example"),
+            *("2026-03-02T12:00:00+00:00", "2026-03-02T12:00:00+00:00", "New account"),
+        ],
+    ]
 
 
 def test_the_list_leads_to_the_export_of_the_same(root: Client, acme_rows: Rows) -> None:

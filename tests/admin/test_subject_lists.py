@@ -487,6 +487,17 @@ def test_an_address_that_means_nothing_says_so(
     assert len(page.context["subjects"]) == 3
 
 
+@each("query", [{"trait_name": "plan"}, {"trait_value": "pro", "trait_name": " "}])
+def test_half_a_filter_says_so(root: Client, ranked: Rows, query: dict[str, str]) -> None:
+    page = opened(root, **query)
+    assert "A filter by a trait needs the trait and its value" in page.content.decode()
+    # Also where the file is asked for.
+    answer = root.get(reverse("admin:engagement_user_export"), query, follow=True)
+    assert "A filter by a trait needs" in answer.content.decode()
+    whole = opened(root, trait_name="plan", trait_value="pro").content.decode()
+    assert "needs the trait" not in whole
+
+
 @pytest.mark.parametrize("many", [1, 60])
 def test_a_list_costs_the_same_queries_however_long(
     root: Client, ranked: Rows, django_assert_max_num_queries: Any, many: int

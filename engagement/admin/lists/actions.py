@@ -24,17 +24,24 @@ from engagement.scores.histories import recent_scores
 
 
 def export_list(page: SubjectList) -> StreamingHttpResponse:
-    """A download of all rows of the list, in its order and with its columns."""
+    """A download of all rows of the list, in its order and with its columns.
+
+    The name and a column of the file say which insight the list is filtered by.
+    """
     segment = page.segment(page.segments())
     query = page.query(segment)
     columns = page.columns()
+    heads, insight = export_heads(columns, page.state.scope), filters.insight_label(page.state)
+    if insight:
+        heads.append("insight")
     lines: Iterator[list[Any]] = iter(())
     if query is not None:
         context = RowContext(query.score_set, query.kind, page.now)
-        lines = (export_values(columns, row, context) for row in query.all_rows())
+        end = [insight] if insight else []
+        lines = (export_values(columns, row, context) + end for row in query.all_rows())
     subject = segment.name if segment else get_kind(page.state.scope).plural
-    names = [page.product.name, page.workspace.name if page.workspace else "", subject]
-    return csv_response(file_name(names, page.now), export_heads(columns, page.state.scope), lines)
+    names = [page.product.name, page.workspace.name if page.workspace else "", subject, insight]
+    return csv_response(file_name(names, page.now), heads, lines)
 
 
 def subject_line(workspace: Workspace, scope: Scope, subject_id: int) -> SafeString:

@@ -277,6 +277,10 @@ def _trait_column(name: str) -> ListColumn:
     return ListColumn(name, trait, cell, [trait], values, sort=name, first_descends=False)
 
 
+def _seconds(at: datetime) -> str:
+    return at.isoformat(timespec="seconds")
+
+
 def _trait_text(value: Any) -> str:
     if value is None:
         return ""
@@ -326,7 +330,7 @@ _ALL = [
         "Last active",
         _last_active,
         ["last active"],
-        lambda row, context: [row.last_active_at.isoformat() if row.last_active_at else ""],
+        lambda row, context: [_seconds(row.last_active_at) if row.last_active_at else ""],
         sort="last_active",
     ),
     ListColumn(
@@ -353,7 +357,7 @@ _ALL = [
         "First seen",
         _first_seen,
         ["first seen"],
-        lambda row, context: [context.subject(row).first_seen_at.isoformat()],
+        lambda row, context: [_seconds(context.subject(row).first_seen_at)],
         sort="first_seen",
     ),
     ListColumn("external_id", "Id", _external_id),

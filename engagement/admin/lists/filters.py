@@ -192,6 +192,11 @@ def _describe_mrr(value: str) -> str:
     return "None" if value == NO_MRR else f"At least {format_cents(int(value))}"
 
 
+def insight_label(state: ListState) -> str:
+    """The insight that the list is filtered by; empty without one."""
+    return _INSIGHT_LABELS.get(state.filters.get("insight", ""), "")
+
+
 def describe_active(value: str) -> str:
     match = ACTIVE_PATTERN.fullmatch(value)
     if match is None or match[1] is None:

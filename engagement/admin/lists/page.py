@@ -43,6 +43,10 @@ from engagement.scores.histories import quick_rows, recent_scores
 # The fields of the forms above the table, which become filters and columns.
 _TRAIT_NAME, _TRAIT_VALUE, _TRAIT_COLUMN = "trait_name", "trait_value", "trait_column"
 INVALID_ADDRESS = "This filter is not available, so the list is not filtered."
+HALF_A_FILTER = (
+    "A filter by a trait needs the trait and its value, so the list is not filtered by one. Enter "
+    "both."
+)
 TOO_LONG = "These filters are too long, so the list is not filtered. Filter by shorter values."
 TOO_MANY_COLUMNS = (
     f"A list has room for {{count}} of these columns, and for at most {MAX_COLUMNS}. Remove one to "
@@ -110,6 +114,8 @@ def find_list(
     is_cut = len(state.columns) < len(requested_columns(query))
     if query is not request.GET or is_cut:
         message = TOO_MANY_COLUMNS.format(count=len(state.columns)) if is_cut else ""
+        if _has_half_a_filter(request):
+            message = HALF_A_FILTER
         raise GoTo(state.query(), message)
     product, workspace = _find_place(request)
     if workspace is not None and state.workspace_id is None:
@@ -138,6 +144,11 @@ def _apply_forms(request: HttpRequest) -> QueryDict:
     if column:
         query.appendlist("column", trait_column(column))
     return query
+
+
+def _has_half_a_filter(request: HttpRequest) -> bool:
+    fields = (request.GET.get(field, "").strip() for field in (_TRAIT_NAME, _TRAIT_VALUE))
+    return sum(map(bool, fields)) == 1
 
 
 def _requested_view(request: HttpRequest, scope: Scope, state: ListState) -> SavedView | None:
