@@ -1,298 +1,241 @@
-"""Draws hostile requests and sends them over raw sockets."""
+"""Asks every URL of every kind of process, by each method, and below each prefix for what does not
+exist: no response is a 500, each has the security headers, and the log stays short.
 
-import gzip
+The kinds are a server that only accepts data, one that only serves pages, and one of both. A
+superuser who is signed in asks for the pages of the admin.
+"""
+
+import argparse
 import json
-import random
-import re
-import socket
+import sys
+import threading
 import time
-from contextlib import suppress
-from typing import Any, NamedTuple
-from urllib.parse import quote, quote_from_bytes
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from http.cookies import SimpleCookie
+from itertools import product
+from pathlib import Path
+from urllib.parse import urlencode
 
-from harness.http import Address, basic, bearer
-from harness.processes import HOST
-from harness.whole import Whole
-from proofs.hostile_input import (
-    BODIES,
-    FIELDS,
-    GOOD,
-    GZIPPED,
-    HEADERS,
-    NUMBERS,
-    QUERIES,
-    SERVER_HEADERS,
-    TEXTS,
-)
+from config.server.security_headers import HEADERS
+from harness.command import run_command
+from harness.http import Address, Client, Response, bearer, status_of
+from harness.processes import Failed, until
+from harness.report import Report, Result, Table, progress
+from harness.service import Service, any_address, temporary_service
 
-# Longer than the service waits for a client that sends nothing.
-RESPONSE_TIMEOUT = 45.0
-METRICS_TOKEN = "metrics-token-of-a-proof"
-CSRF = "a" * 32
-ALL_HEADERS = (*HEADERS.values(), *SERVER_HEADERS.values())
-
-PAGES = ("/admin/login/", "/admin/", "/metrics", "/healthz", "/readyz", "/openapi.json", "/docs")
-BATCH_DOORS = ("/batch", "/import", "/b")
-# Headers that a server may take for its own variables, or for those of a proxy in front of it.
-STEERING = ("SCRIPT_NAME", "PATH_INFO", "X-Forwarded-Proto", "X-Forwarded-Ssl", "X-Forwarded-For")
-# What the description cannot say of a good value.
-GOOD_VALUES = {
-    "match_type": ("email", "domain", "tracking_id", "plan"),
-    "match_value": ("ada", "initech", "ada@example.com", "pro"),
-    "traits": ("plan", "plan,email", "am.tier"),
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
+DATA_ONLY = "data only"
+KINDS = {DATA_ONLY: ("--only", "ingestion"), "pages only": ("--only", "pages"), "both": ()}
+CLIENTS = 4
+# Requests for a path that does not exist, as a flood of them.
+FLOOD, FLOODED = 2_000, "/segment/analytics-next/bundles/x.js"
+# Lines that a flood may log: of other things that happen meanwhile.
+MOST_LINES_OF_A_FLOOD = 10
+MOST_FAULTS = 10
+PAGE_HEADERS = ("Content-Security-Policy", "Permissions-Policy", "X-Frame-Options")
+NAME, PASSWORD = "attacker", "a long phrase of a proof"
+LOGIN, ENDING = "/admin/login/", ("/admin/login", "/admin/logout")
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+SETTINGS = {
+    "EDS_WEB_WORKERS": "1",
+    "EDS_METRICS_TOKEN": "metrics-token-of-a-proof",
+    "EDS_READ_REQUESTS_PER_MINUTE": "0",
+    # Nothing listens there.
+    "MARKETPLACE_API_URL": "http://127.0.0.1:9",
 }
 
 
-class Request(NamedTuple):
-    """The bytes of a request, and the address it is counted under. *pause* is in its middle."""
+@dataclass
+class Server:
+    """A web server of one kind, and what it answered."""
 
-    address: str
-    data: bytes
-    pause: float = 0.0
+    kind: str
+    address: Address
+    log: Path
+    statuses: Counter[int] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    _session: "Session | None" = None
+
+    def session(self) -> "Session | None":
+        """The session of a superuser; None if the server has no admin."""
+        if self.kind == DATA_ONLY:
+            return None
+        # One at a time: who signs in twice at once must wait.
+        with self.lock:
+            self._session = self._session or Session(self.address)
+            return self._session
+
+    def sign_in_again(self, ended: "Session") -> None:
+        with self.lock:
+            if self._session is ended:
+                self._session = None
+
+    def note(self, what: str, response: Response | None) -> None:
+        self.statuses[response.status if response else 0] += 1
+        if (fault := find_fault(response)) and len(self.faults) < MOST_FAULTS:
+            self.faults.append(f"{self.kind}: {what}: {fault}")
+
+    def lines(self) -> list[str]:
+        return self.log.read_text("utf-8", "replace").splitlines()
 
 
-class Description:
-    """The service's addresses, as its own OpenAPI description lists them."""
+def find_fault(response: Response | None) -> str:
+    """What is wrong with the response; empty if nothing is."""
+    if response is None:
+        return "no response"
+    if response.status >= 500 and response.status != 503:
+        return f"status {response.status}"
+    headers = response.headers
+    missing = [name for name, value in HEADERS if headers.get(name) != value]
+    if headers.get("Content-Type", "").startswith("text/html"):
+        # Views of the APIs answer some methods with an empty body of that type.
+        missing += [name for name in PAGE_HEADERS if response.body and name not in headers]
+    return f"without {', '.join(missing)}" if missing else ""
 
-    def __init__(self, content: dict[str, Any]) -> None:
-        self.doors = [path for path, methods in content["paths"].items() if "post" in methods]
-        # The query parameters of each address that is read, with their schemas.
-        self.readers: dict[str, dict[str, dict[str, Any]]] = {
-            path: {
-                parameter["name"]: parameter["schema"]
-                for parameter in methods["get"].get("parameters", ())
-                if parameter["in"] == "query"
+
+class Visitor:
+    """A client of one server, with the session that all of them share."""
+
+    def __init__(self, server: Server, token: str) -> None:
+        self._server, self._token = server, token
+        self._client = Client(server.address, timeout=60)
+
+    def visit(self, method: str, path: str) -> None:
+        # Anybody asks for these two; with a session, they would end it.
+        is_page = path.startswith("/admin") and not path.startswith(ENDING)
+        session = self._server.session() if is_page else None
+        headers = session.headers if session else bearer(self._token)
+        response = self._client.request(method, path, headers=headers)
+        self._server.note(f"{method} {path}", response)
+        if session and response and "/admin/login/" in response.headers.get("Location", ""):
+            # Another page has ended the session.
+            self._server.sign_in_again(session)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class Session:
+    """What a browser sends that is signed in."""
+
+    def __init__(self, address: Address) -> None:
+        self._cookies: dict[str, str] = {}
+        with closing(Client(address, timeout=60)) as client:
+            self._take_cookies(client.request("GET", LOGIN))
+            form = {"username": NAME, "password": PASSWORD, "next": "/admin/"}
+            form["csrfmiddlewaretoken"] = self._cookies["csrftoken"]
+            headers = {**FORM, **self.headers}
+            response = client.request("POST", LOGIN, urlencode(form), headers)
+        self._take_cookies(response)
+        if response is None or response.status != 302:
+            raise Failed(f"The admin does not let the proof sign in: {response}")
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        cookies = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
+        return {"Cookie": cookies, "X-CSRFToken": self._cookies.get("csrftoken", "")}
+
+    def _take_cookies(self, response: Response | None) -> None:
+        for header in response.headers.get_all("Set-Cookie", ()) if response else ():
+            cookies = SimpleCookie(header)
+            self._cookies.update({name: morsel.value for name, morsel in cookies.items()})
+
+
+def measure(options: argparse.Namespace) -> Report:
+    with temporary_service() as service:
+        service.environment |= SETTINGS
+        content = service.run_json(
+            *("manage.py", "generate_data", "--json", "--accounts", "5", "--users", "20")
+        )
+        service.run(
+            *("manage.py", "createsuperuser", "--noinput", "--username", NAME),
+            *("--email", "proof@example.com"),
+            environment={"DJANGO_SUPERUSER_PASSWORD": PASSWORD},
+        )
+        paths: list[str] = json.loads(service.run("-m", "proofs.urls"))
+        servers = [start(service, kind) for kind in KINDS]
+        progress(f"{len(paths):,} URLs, {len(METHODS)} methods, {len(servers)} kinds of servers.")
+        for server in servers:
+            ask(server, paths[:: options.every], content["api_token"])
+        flooded = {server.kind: flood(server) for server in servers}
+        yield from report(servers, flooded)
+        yield Result("URLs", len(paths[:: options.every]))
+        yield Result("tracebacks", service.tracebacks(), must_be=0)
+
+
+def start(service: Service, kind: str) -> Server:
+    address = any_address()
+    arguments = ["--host", address.host, "--port", str(address.port), *KINDS[kind]]
+    service.start(kind, [sys.executable, "manage.py", "serve", *arguments])
+    until(lambda: status_of(address, "/healthz") == 200, f"the server of {kind}")
+    return Server(kind, address, service.folder / f"{kind.replace(' ', '-')}.log")
+
+
+def ask(server: Server, paths: Sequence[str], token: str) -> None:
+    """Ask for each path by each method, with several clients."""
+    requests = list(product(paths, METHODS))
+    began = time.monotonic()
+
+    def visit(share: Sequence[tuple[str, str]]) -> None:
+        with closing(Visitor(server, token)) as visitor:
+            for path, method in share:
+                visitor.visit(method, path)
+
+    shares = [requests[number::CLIENTS] for number in range(CLIENTS)]
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        # Raises what a client raised.
+        list(clients.map(visit, shares))
+    seconds = time.monotonic() - began
+    progress(f"{server.kind}: {len(requests):,} requests in {seconds:.0f} s.")
+
+
+def flood(server: Server) -> int:
+    """Ask again and again for what does not exist. Returns how many lines that logs."""
+    before = len(server.lines())
+    with closing(Client(server.address)) as client:
+        for _ in range(FLOOD):
+            server.note(f"GET {FLOODED}", client.request("GET", FLOODED))
+    return len(server.lines()) - before
+
+
+def report(servers: Sequence[Server], flooded: Mapping[str, int]) -> Report:
+    statuses = sorted({status for server in servers for status in server.statuses})
+    yield Table(
+        "responses",
+        [
+            {
+                "": server.kind,
+                **{str(status or "none"): server.statuses[status] for status in statuses},
+                "lines of log": len(server.lines()),
+                "KiB of log": server.log.stat().st_size / 1024,
             }
-            for path, methods in content["paths"].items()
-            if "get" in methods
-        }
+            for server in servers
+        ],
+    )
+    total = sum(server.statuses.total() for server in servers)
+    yield Result("requests", total)
+    internal = sum(server.statuses[500] for server in servers)
+    yield Result("responses 500", internal, must_be=0)
+    faults = [fault for server in servers for fault in server.faults]
+    yield Result("faults", "\n".join(faults) or "none", must_be="none")
+    lines = sum(len(server.lines()) for server in servers)
+    yield Result("lines of log a request", lines / total)
+    yield Result("more lines than requests", str(lines > total), must_be="False")
+    is_long = max(flooded.values()) > MOST_LINES_OF_A_FLOOD
+    yield Result(f"lines of log of {FLOOD:,} equal requests", max(flooded.values()))
+    yield Result("a flood fills the log", str(is_long), must_be="False")
 
 
-class Attacker:
-    """Draws requests. The same seed draws the same ones, except for cursors."""
-
-    def __init__(self, service: Whole, description: Description, seed: int) -> None:
-        self.cursor = "none"
-        self._chance = random.Random(seed)
-        self._description = description
-        self._key = service.key
-        self._token = service.credentials["api_token"]
-        self._workspace = str(service.credentials["workspace_id"])
-        self._kinds = [self._to_door] * 6 + [self._to_reader] * 3
-        self._kinds += [self._to_page, self._to_anywhere]
-
-    def request(self) -> Request:
-        return self._chance.choice(self._kinds)()
-
-    def _to_door(self) -> Request:
-        address = self._chance.choice(self._description.doors)
-        body = self._damaged(self._body(address.endswith(BATCH_DOORS)))
-        headers = basic(self._key)
-        if self._happens(0.15):
-            headers |= self._chance.choice(ALL_HEADERS)
-        if self._happens(0.1):
-            headers["Idempotency-Key"] = self._header_text()
-        if self._happens(0.2):
-            headers["Content-Encoding"] = self._chance.choice(("gzip", "gzip", "br", "identity"))
-            body = self._compressed(body)
-        data = self._spelled("POST", address, headers, body)
-        return Request(address, data, pause=1.0 if self._happens(0.02) else 0.0)
-
-    def _to_reader(self) -> Request:
-        address = self._chance.choice(list(self._description.readers))
-        path = re.sub(r"\{\w+\}", lambda match: self._path_id(match[0]), address)
-        headers = bearer(self._token)
-        if self._happens(0.1):
-            headers |= self._chance.choice(ALL_HEADERS)
-        method = self._chance.choice(("GET",) * 12 + ("HEAD", "POST", "OPTIONS", "TRACE"))
-        path += self._query(self._description.readers[address])
-        return Request(address, self._spelled(method, path, headers, b""))
-
-    def _to_page(self) -> Request:
-        address = self._chance.choice(PAGES)
-        if address != "/admin/login/" or self._happens(0.3):
-            path = address + self._query({"next": {}, "q": {}})
-            return Request(address, self._spelled("GET", path, bearer(METRICS_TOKEN), b""))
-        form = {name: self._in_path(self._odd()) for name in ("username", "password", "next")}
-        form["csrfmiddlewaretoken"] = CSRF
-        body = "&".join(f"{name}={value}" for name, value in form.items()).encode()
-        headers = {
-            "Cookie": f"csrftoken={CSRF}; eds-session={self._header_text()}",
-            "Content-Type": "application/x-www-form-urlencoded",
-        }
-        return Request(address, self._spelled("POST", address, headers, body))
-
-    def _to_anywhere(self) -> Request:
-        """Hardly HTTP."""
-        kind = self._chance.randrange(4)
-        if kind == 0:
-            return Request("(noise)", self._chance.randbytes(self._chance.randrange(1, 2000)))
-        if kind == 1:
-            path = "/" + self._in_path(self._odd())
-            return Request("(any path)", self._spelled("GET", path, {}, b""))
-        if kind == 2:
-            headers = {f"X-{place}": "a" * 50 for place in range(self._chance.randrange(300))}
-            headers[self._header_text()] = self._header_text()
-            return Request("(headers)", self._spelled("GET", "/v2/users", headers, b""))
-        head = f"POST /v2/track HTTP/1.1\r\nHost: {HOST}\r\nTransfer-Encoding: chunked\r\n\r\n"
-        chunks = (
-            b"5\r\nabcde\r\n0\r\n\r\n",
-            b"zz\r\n",
-            b"-1\r\n",
-            b"ffffffffffffffff\r\na",
-            b"3\r\na",
-        )
-        return Request("(chunks)", head.encode() + self._chance.choice(chunks))
-
-    # Pieces of requests
-
-    def _happens(self, probability: float) -> bool:
-        return self._chance.random() < probability
-
-    def _spelled(self, method: str, path: str, headers: dict[str, str], body: bytes) -> bytes:
-        headers = {"Host": HOST, **headers}
-        if self._happens(0.1):
-            value = self._chance.choice(("x", "/x", "https", self._header_text()))
-            headers[self._chance.choice(STEERING)] = value
-        if method == "POST":
-            headers.setdefault("Content-Length", self._length(body))
-        lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {headers[name]}" for name in headers)]
-        encoding = "latin-1" if self._happens(0.5) else "utf-8"
-        return ("\r\n".join(lines) + "\r\n\r\n").encode(encoding, "replace") + body
-
-    def _length(self, body: bytes) -> str:
-        if self._happens(0.93):
-            return str(len(body))
-        wrong_lengths = (
-            len(body) + 10,
-            max(len(body) - 3, 0),
-            -1,
-            10**12,
-            10**40,
-            "",
-            "abc",
-            "1_0",
-            "+5",
-        )
-        return str(self._chance.choice(wrong_lengths))
-
-    def _header_text(self) -> str:
-        return self._odd().replace("\n", " ").replace("\r", " ")[:3000]
-
-    def _odd(self) -> str:
-        return self._chance.choice((*TEXTS, *NUMBERS))
-
-    def _in_path(self, text: str) -> str:
-        if self._happens(0.1):
-            return quote_from_bytes(self._chance.randbytes(20))
-        return quote(text[:5000].encode("utf-8", "surrogatepass"))
-
-    def _path_id(self, name: str) -> str:
-        if self._happens(0.1):
-            return self._in_path(self._odd())
-        return self._workspace if name == "{workspace_id}" else str(self._chance.randrange(1, 7))
-
-    def _query(self, parameters: dict[str, dict[str, Any]]) -> str:
-        """A query that an address mostly understands, because others go no further than the names
-        of the parameters."""
-        if self._happens(0.05):
-            return "?" + self._chance.choice(list(QUERIES.values()))
-        names = {name for name in parameters if self._happens(0.3)}
-        if self._happens(0.9):
-            if names & {"match_type", "match_value"}:
-                names = (names - {"cursor", "id"}) | {"match_type", "match_value"}
-            if "cursor" in names:
-                names.discard("offset")
-            names |= {"workspace_id"} & parameters.keys()
-        if self._happens(0.05):
-            names.add(self._chance.choice((*FIELDS, "sort", "\0", "é")))
-        pairs = [
-            f"{self._in_path(name) if name not in parameters else name}="
-            f"{self._value(name, parameters.get(name, {}))}"
-            for name in sorted(names)
-        ]
-        return "?" + "&".join(pairs + pairs[: self._happens(0.02)])
-
-    def _value(self, name: str, schema: dict[str, Any]) -> str:
-        if not schema or self._happens(0.15):
-            return self._in_path(self._odd())
-        if name == "workspace_id":
-            return self._workspace
-        if name == "cursor":
-            return self.cursor
-        if name in GOOD_VALUES:
-            return self._chance.choice(GOOD_VALUES[name])
-        if schema["type"] == "array":
-            names = schema["items"]["enum"]
-            return ",".join(self._chance.sample(names, self._chance.randint(1, len(names))))
-        if schema["type"] == "integer":
-            return str(self._chance.choice((1, 2, 20, schema["minimum"], schema["maximum"])))
-        choices: list[str] = schema.get("enum", ["true", "false"])
-        return self._chance.choice(choices)
-
-    def _body(self, is_batch: bool) -> bytes:
-        if self._happens(0.3):
-            return self._chance.choice(list(BODIES.values()))(is_batch)
-        return self._object(2).encode("utf-8", "surrogatepass")
-
-    def _object(self, depth: int) -> str:
-        """An object that mostly means something, spelled by hand: JSON that no encoder writes."""
-        pairs = [(name, json.dumps(value)) for name, value in GOOD.items() if self._happens(0.8)]
-        names = self._chance.choices(FIELDS, k=self._chance.randrange(4))
-        pairs += [(name, self._json(depth)) for name in names]
-        if self._happens(0.3):
-            batch = ",".join(self._object(1) for _ in range(self._chance.randrange(4)) if depth > 1)
-            pairs.append(("batch", f"[{batch}]"))
-        self._chance.shuffle(pairs)
-        return "{" + ",".join(f"{json.dumps(name)}:{value}" for name, value in pairs) + "}"
-
-    def _json(self, depth: int) -> str:
-        kind = self._chance.randrange(6 if depth else 3)
-        if kind == 0:
-            return self._chance.choice(NUMBERS)
-        if kind < 3:
-            return json.dumps(self._odd()[:2000], ensure_ascii=self._happens(0.7))
-        if kind == 3:
-            return "[" + ",".join(self._json(depth - 1) for _ in range(3)) + "]"
-        names = [json.dumps(self._odd()[:300]) for _ in range(3)]
-        return "{" + ",".join(f"{name}:{self._json(depth - 1)}" for name in names) + "}"
-
-    def _damaged(self, body: bytes) -> bytes:
-        if self._happens(0.8):
-            return body
-        place = self._chance.randrange(len(body) + 1)
-        piece = self._chance.choice(
-            (b"", b"\0", b"\xff", b"\xef\xbb\xbf", b'"', b"}", b"\xed\xa0\x80")
-        )
-        return body[:place] + piece + body[place + self._chance.randrange(3) :]
-
-    def _compressed(self, body: bytes) -> bytes:
-        if self._happens(0.4):
-            return self._chance.choice((body, *GZIPPED.values()))
-        return gzip.compress(body, 1)
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--every", type=int, default=1, help="ask for each URL (1), or for one of so many"
+    )
 
 
-def send(address: Address, request: Request) -> tuple[str, bytes]:
-    """Send the request. Return the status, "closed" if the connection ended without one, and what
-    else has arrived by then."""
-    with socket.socket() as client:
-        client.settimeout(RESPONSE_TIMEOUT)
-        try:
-            client.connect(address)
-        except OSError:
-            return "refused", b""
-        # A server that responds before the end may close while we still send.
-        with suppress(OSError):
-            half = len(request.data) // 2 if request.pause else 0
-            client.sendall(request.data[:half])
-            time.sleep(request.pause)
-            client.sendall(request.data[half:])
-            client.shutdown(socket.SHUT_WR)
-        try:
-            received = client.recv(100_000)
-        except TimeoutError:
-            return "silent", b""
-        except OSError:
-            return "closed", b""
-    words = received[:100].split()
-    return words[1].decode("latin-1") if len(words) > 1 else "closed", received
+if __name__ == "__main__":
+    run_command(__spec__.name, __doc__, arguments, measure)

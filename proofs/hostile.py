@@ -26,7 +26,7 @@ from harness.processes import Failed, until
 from harness.report import Report, Result, Table, progress
 from harness.threads import sampled, working
 from harness.whole import Whole, running
-from proofs.attack import METRICS_TOKEN, Attacker, Description, Request, send
+from proofs.hostile_requests import METRICS_TOKEN, Attacker, Description, Request, send
 
 CLIENTS = 8
 SETTLE_PATIENCE = 180.0
