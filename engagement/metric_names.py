@@ -1,6 +1,7 @@
 """The engagement metrics that conditions compare: their names, labels, and units."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal, TypeAlias
 
 Scope: TypeAlias = Literal["user", "account"]
@@ -28,11 +29,13 @@ ACCOUNTS_ONLY: tuple[Scope, ...] = ("account",)
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """The label, the unit, and the scopes of a metric."""
+    """The label, the unit, and the scopes of a metric. *is_share* marks a fraction of one, which
+    pages show and take in percent."""
 
     label: str
     unit: str
     scopes: tuple[Scope, ...] = BOTH_SCOPES
+    is_share: bool = False
 
 
 METRICS: dict[MetricName, MetricInfo] = {
@@ -45,13 +48,24 @@ METRICS: dict[MetricName, MetricInfo] = {
     "frequency": MetricInfo("Active days in the window", "days"),
     "recently_scored_events": MetricInfo("Scored events in the window", "number"),
     "overall_scored_events": MetricInfo("Scored events of all time", "number"),
-    "adoption": MetricInfo("Feature adoption in the window", "0 to 1"),
-    "adoption_all_time": MetricInfo("Feature adoption of all time", "0 to 1"),
+    "adoption": MetricInfo("Feature adoption in the window", "percent", is_share=True),
+    "adoption_all_time": MetricInfo("Feature adoption of all time", "percent", is_share=True),
     "active_users": MetricInfo("Active users", "number", ACCOUNTS_ONLY),
     "total_users": MetricInfo("Total users", "number", ACCOUNTS_ONLY),
-    "active_share": MetricInfo("Share of active users", "0 to 1", ACCOUNTS_ONLY),
+    "active_share": MetricInfo("Share of active users", "percent", ACCOUNTS_ONLY, True),
     "license_utilization": MetricInfo(
-        "Seat utilization", "1 when all seats are active", ACCOUNTS_ONLY
+        "Seat utilization", "percent of the licensed seats", ACCOUNTS_ONLY, True
     ),
     "tenure_days": MetricInfo("Tenure", "days"),
 }
+
+
+def to_percent(share: float) -> float:
+    """The percentage that people see for a share of one, without a rounding error."""
+    return share * 100 if isinstance(share, int) else float(Decimal(repr(share)) * 100)
+
+
+def from_percent(text: str) -> float:
+    """The share of one for a percentage in decimal digits."""
+    share = Decimal(text) / 100
+    return int(share) if share == int(share) else float(share)

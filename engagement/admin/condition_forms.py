@@ -6,6 +6,7 @@ page works without a script.
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from django import forms
 
 from engagement.admin.suggestions import Suggestions, TraitValues, load_trait_values
 from engagement.insight_kinds import INSIGHTS
-from engagement.metric_names import METRICS, Scope
+from engagement.metric_names import METRICS, MetricName, Scope, from_percent, to_percent
 from engagement.rules import rules, texts
 from engagement.rules.rules import (
     DATE_OPERATORS,
@@ -182,12 +183,15 @@ class ConditionForm(forms.Form):
                 has = self._value("has_insight") == "yes"
                 return {"kind": what, "insight": self._value("insight"), "has": has}
         is_between = self._value("comparison") == "between"
+        metric = what.removeprefix(_METRIC)
+        info = METRICS[cast(MetricName, metric)]
+        number = self._percentage if info.is_share else self._number
         return {
             "kind": "metric",
-            "metric": what.removeprefix(_METRIC),
+            "metric": metric,
             "operator": self._value("comparison"),
-            "value": self._number("number"),
-            "upper": self._number("upper") if is_between else None,
+            "value": number("number"),
+            "upper": number("upper") if is_between else None,
         }
 
     def _value(self, name: str) -> str:
@@ -217,6 +221,17 @@ class ConditionForm(forms.Form):
             return 0
         return float(text) if "." in text else int(text)
 
+    def _percentage(self, name: str) -> Number:
+        """A share of one, from a percentage."""
+        text = self._value(name).strip().removesuffix("%").rstrip()
+        # More active users than licensed seats are possible.
+        is_open = self._value("what") == f"{_METRIC}license_utilization"
+        if _NUMBER.fullmatch(text) and (0 <= float(text) <= 100 or (is_open and float(text) > 0)):
+            return from_percent(text)
+        limits = "of at least 0" if is_open else "from 0 to 100"
+        self.add_error(name, f"Enter a percentage {limits}, such as 75 or 12.5.")
+        return 0
+
     def _whole_number(self, name: str, if_empty: Any) -> Any:
         text = self._value(name).strip()
         if not text:
@@ -240,11 +255,12 @@ def initial_inputs(condition: Condition) -> dict[str, Any]:
     """The values of the inputs for this condition."""
     match condition:
         case MetricCondition():
+            is_share = METRICS[condition.metric].is_share
             return {
                 "what": f"{_METRIC}{condition.metric}",
                 "comparison": condition.operator,
-                "number": condition.value,
-                "upper": condition.upper,
+                "number": _percent_input(condition.value) if is_share else condition.value,
+                "upper": _percent_input(condition.upper) if is_share else condition.upper,
             }
         case TraitCondition():
             kind = "account_trait" if isinstance(condition, AccountTraitCondition) else "trait"
@@ -273,3 +289,8 @@ def initial_inputs(condition: Condition) -> dict[str, Any]:
     kind = str(condition.__struct_config__.tag)
     days = "" if condition.days == "window" else condition.days
     return {"what": kind, "time_is": condition.operator, "days": days}
+
+
+def _percent_input(share: Number | None) -> str:
+    """The percentage as the input takes it back."""
+    return "" if share is None else f"{Decimal(repr(to_percent(share))).normalize():f}"

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from engagement.insight_kinds import INSIGHTS
-from engagement.metric_names import METRICS
+from engagement.metric_names import METRICS, MetricName, to_percent
 from engagement.rules.rules import (
     AccountTraitCondition,
     ActiveCondition,
@@ -75,8 +75,9 @@ def describe_condition(condition: Condition) -> str:
         case MetricCondition():
             label = METRICS[condition.metric].label
             operator = METRIC_OPERATOR_LABELS[condition.operator]
-            upper = "" if condition.upper is None else f" and {_number(condition.upper)}"
-            return f"{label} {operator} {_number(condition.value)}{upper}"
+            values = [value for value in (condition.value, condition.upper) if value is not None]
+            shown = " and ".join(_metric_number(condition.metric, value) for value in values)
+            return f"{label} {operator} {shown}"
         case TrendCondition():
             return f"Score {TREND_LABELS[condition.trend]}"
         case AccountTraitCondition():
@@ -128,6 +129,10 @@ def _when(condition: LastActiveCondition | FirstSeenCondition | CreatedCondition
 
 def _days(days: int) -> str:
     return "1 day" if days == 1 else f"{days:,} days"
+
+
+def _metric_number(metric: MetricName, number: Number) -> str:
+    return f"{_number(to_percent(number))}%" if METRICS[metric].is_share else _number(number)
 
 
 def _number(number: Number) -> str:

@@ -171,8 +171,8 @@ MADE: list[tuple[dict[str, Any], dict[str, Any]]] = [
          "upper": None},
     ),
     (
-        {"what": "metric:adoption", "comparison": "between", "number": "0.25", "upper": "1"},
-        {"kind": "metric", "metric": "adoption", "operator": "between", "value": 0.25,
+        {"what": "metric:adoption", "comparison": "between", "number": "12.5", "upper": "100 %"},
+        {"kind": "metric", "metric": "adoption", "operator": "between", "value": 0.125,
          "upper": 1},
     ),
 ]  # fmt: skip
@@ -196,6 +196,45 @@ def test_a_row_makes_a_condition_and_is_filled_in_from_it(member: Client, acme_r
     )
     segment.refresh_from_db()
     assert segment.conditions == [*conditions]
+
+
+def test_shares_are_in_percent_and_stored_rules_stay_as_they_are(
+    member: Client, acme_rows: Rows
+) -> None:
+    def condition(metric: str, value: float) -> dict[str, Any]:
+        return {
+            "kind": "metric",
+            "metric": metric,
+            "operator": "at_least",
+            "value": value,
+            "upper": None,
+        }
+
+    # The last one was meant as 50%. Seats may be taken by more people than they are for.
+    stored = [
+        condition("adoption", 0.07),
+        condition("license_utilization", 2),
+        condition("active_share", 50),
+    ]
+    segment = Segment.objects.create(
+        workspace=acme_rows.workspace, scope="account", name="Old", conditions=stored
+    )
+    listed = member.get(reverse(LIST)).content.decode()
+    assert (
+        "Feature adoption in the window is at least 7% and seat utilization is at least 200% and "
+        "share of active users is at least 5,000%" in listed
+    )
+    form = member.get(page(segment)).context["adminform"].form
+    inputs = [dict(row.initial) for row in form.rows.rows if row.initial]
+    assert [row["number"] for row in inputs] == ["7", "200", "5000"]
+    answer = member.post(page(segment), filled_in(*inputs, name="Old"))
+    assert "Enter a percentage from 0 to 100" in answer.content.decode()
+    segment.refresh_from_db()
+    assert segment.conditions == stored
+    inputs[-1]["number"] = "50"
+    assert member.post(page(segment), filled_in(*inputs, name="Old")).status_code == 302
+    segment.refresh_from_db()
+    assert segment.conditions == [*stored[:2], condition("active_share", 0.5)]
 
 
 def test_a_segment_of_accounts_may_have_a_condition_on_an_insight(
@@ -230,6 +269,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"what": "metric:raw_score", "number": ""}, "Enter a number, such as 75 or 0.5."),
     ({"what": "metric:raw_score", "comparison": "between", "number": "2", "upper": "1"},
      "must not be below the first"),
+    ({"what": "metric:adoption", "number": "150"}, "Enter a percentage from 0 to 100"),
+    ({"what": "metric:adoption", "number": "half"}, "Enter a percentage from 0 to 100"),
     ({"what": "metric:active_users", "number": "2"}, "Select a valid choice."),
     ({"what": "magic"}, "Select a valid choice."),
     ({"what": "trend", "trend": "up"}, "Select a valid choice."),
