@@ -32,8 +32,8 @@ class Trigger(models.TextChoices):
 @dataclass(frozen=True)
 class TriggerInfo:
     """``parameters`` are the subscription's fields that the trigger uses. ``type`` is the type of
-    its messages. ``unit`` explains the threshold, ``default`` suggests one, and ``bounds`` limits
-    it. ``ends`` says that the end of a condition is told, too."""
+    its messages. ``label`` and ``unit`` explain the threshold, ``default`` suggests one, and
+    ``bounds`` limits it. ``ends`` says that the end of a condition is told, too."""
 
     type: str
     parameters: tuple[Parameter, ...] = ()
@@ -41,6 +41,12 @@ class TriggerInfo:
     default: float | None = None
     bounds: tuple[float, float] = (0, 1_000_000)
     ends: bool = False
+    label: str = "At least"
+
+    @property
+    def is_about_accounts(self) -> bool:
+        """Whether it is about accounts, whatever the subscription says."""
+        return not self.is_about_product and not {"scope", "segment"} & set(self.parameters)
 
     @property
     def is_about_product(self) -> bool:
@@ -59,6 +65,7 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
         unit="a score from 0 to 100",
         default=50,
         bounds=(0.1, 100),
+        label="Value",
     ),
     Trigger.SCORE_MOVED: TriggerInfo(
         "score.moved",
@@ -74,10 +81,18 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
         "connection.needs_authentication", ends=True
     ),
     Trigger.TOKEN_EXPIRING: TriggerInfo(
-        "connection.token_expiring", ("threshold",), "days before the end", 30, (1, 365)
+        "connection.token_expiring",
+        ("threshold",),
+        default=30,
+        bounds=(1, 365),
+        label="Days before it expires",
     ),
     Trigger.CREDENTIAL_EXPIRING: TriggerInfo(
-        "credential.expiring", ("threshold",), "days before the end", 30, (1, 365)
+        "credential.expiring",
+        ("threshold",),
+        default=30,
+        bounds=(1, 365),
+        label="Days before it expires",
     ),
     Trigger.SYNC_FAILED: TriggerInfo("connection.sync_failed", ends=True),
     Trigger.QUARANTINE: TriggerInfo(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs
 
 from django.http import HttpRequest
 
@@ -46,6 +47,14 @@ def find_place(request: HttpRequest) -> Place:
         workspace_row.pk if workspace_row and workspace_row.product_id == product_id else None
     )
     return Place(product_id, workspace_id, row, admin)
+
+
+def requested_product(request: HttpRequest) -> int | None:
+    """The id of the product in the address, or in the filters of the list that led here."""
+    filters = parse_qs(request.GET.get("_changelist_filters", ""))
+    product_id = filters.get("product__id__exact", [""])[0]
+    value = request.GET.get("product") or request.GET.get("product__id__exact") or product_id
+    return parse_id(value)
 
 
 def _named_workspace(request: HttpRequest) -> Workspace | None:

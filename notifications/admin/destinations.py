@@ -14,6 +14,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from engagement.admin.pages import ExtraView, OutboundFormAdmin, PageAction
+from engagement.admin.place import requested_product
 from engagement.admin.products import ProductAdmin, Section
 from engagement.admin.scoping import ProductFilter
 from engagement.core.fields import DecryptionError
@@ -22,7 +23,6 @@ from engagement.models import Product
 from engagement.trail.models_followed import follow
 from notifications import verification
 from notifications.admin.forms import DestinationForm
-from notifications.admin.place import requested_product
 from notifications.delivery import outcomes, signing
 from notifications.models import Destination, OutboxMessage, Subscription
 from notifications.texts import describe_subscription

@@ -6,6 +6,9 @@ from urllib.parse import urlsplit
 from django import forms
 from django.conf import settings
 from django.core.validators import validate_email
+from django.db.models import QuerySet
+from django.urls import reverse
+from django.utils.html import format_html
 
 from engagement.models import Segment
 from engagement.outbound.addresses import MAX_URL_LENGTH, AddressForbidden, check_url
@@ -187,21 +190,29 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def _limit_choices(self, info: TriggerInfo) -> None:
         own = Segment.objects.filter(workspace=self.instance.workspace_id)
-        for name in ("segment", "filter_segment"):
+        if info.is_about_accounts:
+            own = own.filter(scope=Segment.Scope.ACCOUNT)
+        for name, empty in (("segment", "---------"), ("filter_segment", "anywhere")):
             if isinstance(field := self.fields.get(name), forms.ModelChoiceField):
                 field.queryset = own
-                field.label_from_instance = _segment_label  # type: ignore[assignment]
-        if isinstance(field := self.fields.get("filter_segment"), forms.ModelChoiceField):
-            field.label, field.empty_label = "Only if in", "anywhere"
+                field.choices = [("", empty), *_by_scope(own)]
+        if "filter_segment" in self.fields:
+            self.fields["filter_segment"].label = "Only if in"
         if isinstance(field := self.fields.get("destination"), forms.ModelChoiceField):
             field.queryset = Destination.objects.filter(product=self.instance.product_id)
             if not field.queryset.exists():
-                field.help_text = "Add a destination first."
+                add = reverse("admin:notifications_destination_add")
+                field.help_text = format_html(
+                    '<a href="{}?product={}">Add a destination</a> first.',
+                    add,
+                    self.instance.product_id,
+                )
         if "scope" in self.fields:
             choices = [("account", "Accounts"), ("user", "Users")]
             self.fields["scope"] = forms.ChoiceField(choices=choices, label="Of")
         if "direction" in self.fields:
-            choices = list(Subscription.Direction.choices)
+            # A fall is what most want to know. The first choice is the default.
+            choices = list(reversed(Subscription.Direction.choices))
             self.fields["direction"] = forms.ChoiceField(choices=choices)
         if "insight" in self.fields:
             self.fields["insight"] = forms.ChoiceField(choices=insight_choices())
@@ -210,8 +221,8 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
             self.fields["threshold"] = forms.FloatField(
                 min_value=low,
                 max_value=high,
-                label="Value" if info.unit.startswith("a score") else "At least",
-                help_text=info.unit[:1].upper() + info.unit[1:] + ".",
+                label=info.label,
+                help_text=f"{info.unit[:1].upper()}{info.unit[1:]}." if info.unit else "",
                 initial=info.default,
             )
 
@@ -249,5 +260,9 @@ def _has_all(model: Any, product: Any, most: int) -> bool:
     return product is not None and model.objects.filter(product=product).count() >= most
 
 
-def _segment_label(segment: Segment) -> str:
-    return f"{segment.name} ({segment.get_scope_display().lower()})"
+def _by_scope(segments: QuerySet[Segment]) -> list[tuple[str, list[tuple[int, str]]]]:
+    """The segments as choices in groups. The style sheet hides the group of the other kind."""
+    groups: dict[str, list[tuple[int, str]]] = {"Accounts": [], "Users": []}
+    for segment in segments.order_by("id"):
+        groups[segment.get_scope_display()].append((segment.pk, segment.name))
+    return [(label, choices) for label, choices in groups.items() if choices]

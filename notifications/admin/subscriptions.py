@@ -10,11 +10,12 @@ from django.shortcuts import redirect
 from django.utils.http import urlencode
 
 from engagement.admin.pages import PageAdmin
+from engagement.admin.place import requested_product
 from engagement.admin.scoping import ProductFilter
+from engagement.core.ids import parse_id
 from engagement.models import Workspace
 from engagement.trail.models_followed import follow
 from notifications.admin.forms import SubscriptionForm
-from notifications.admin.place import requested_product
 from notifications.models import Destination, OutboxMessage, Subscription
 from notifications.texts import describe_subscription
 from notifications.triggers import TRIGGERS, Trigger
@@ -113,6 +114,7 @@ class SubscriptionAdmin(PageAdmin):
             "Add subscription",
             workspaces=workspaces,
             groups=_trigger_groups(),
+            destination=parse_id(request.GET.get("destination", "")),
         )
 
     def render_change_form(
@@ -129,6 +131,7 @@ class SubscriptionAdmin(PageAdmin):
             # Only a made-up URL lacks a valid workspace.
             raise Http404
         context["subscription"] = form.instance
+        context["is_about_product"] = TRIGGERS[Trigger(form.instance.trigger)].is_about_product
         response = super().render_change_form(request, context, add, change, form_url, obj)
         if obj is not None:
             context["title"] = describe_subscription(obj)

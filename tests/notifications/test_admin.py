@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from django.core import mail
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 from pytest_django import Settings
 
 from engagement.models import Product, TrailEntry
@@ -193,6 +195,53 @@ def test_a_score_needs_a_value_within_bounds(member: Client, rows: Rows) -> None
     assert answer.status_code == 302
     listed = html(member, url("subscription", "changelist"))
     assert "Scores of accounts fall below 40" in listed
+
+
+def options(page: str, name: str) -> list[str]:
+    """The texts of the field's choices, and of the groups that they are in."""
+    (select,) = re.findall(rf'<select name="{name}".*?</select>', page, re.DOTALL)
+    found = re.findall(r'<optgroup label="(.*?)">|<option [^>]*>(.*?)</option>', select)
+    return [group or option for group, option in found]
+
+
+def test_the_form_offers_what_can_be_saved(member: Client, rows: Rows) -> None:
+    assert rows.segment.scope == "user"
+    rows.workspace.segments.create(name="Big", scope="account", conditions=[])
+    add, where = url("subscription", "add"), {"workspace": rows.workspace.pk}
+    # An insight is about accounts.
+    page = html(member, add, trigger="insight_started", **where)
+    accounts = options(page, "filter_segment")
+    assert accounts[:2] == ["anywhere", "Accounts"] and "Big" in accounts
+    assert "Users" not in accounts and "acme segment" not in accounts
+    page = html(member, add, trigger="score_moved", **where)
+    both = options(page, "filter_segment")
+    assert [label for label in both if label in ("Accounts", "Users")] == ["Accounts", "Users"]
+    assert both.index("Big") < both.index("Users") < both.index("acme segment")
+    assert options(page, "direction") == ["Falls", "Rises"]
+
+
+def test_an_expiry_is_told_some_days_before_in_a_product(member: Client, rows: Rows) -> None:
+    for trigger in ("token_expiring", "credential_expiring"):
+        query = {"trigger": trigger, "workspace": rows.workspace.pk}
+        page = html(member, url("subscription", "add"), **query)
+        assert "Days before it expires:" in page and "At least" not in page
+        assert "expires soon, in Acme. You" in page
+
+
+def test_a_subscription_and_its_destination_lead_to_each_other(member: Client, rows: Rows) -> None:
+    destination = rows.subscription.destination
+    page = html(member, url("destination", "change", destination.pk))
+    query: dict[str, Any] = {"product": rows.product.pk, "destination": destination.pk}
+    assert f"{url('subscription', 'add')}?{urlencode(query)}" in unescape(page)
+    page = html(member, url("subscription", "add"), **query)
+    assert f'<input type="hidden" name="destination" value="{destination.pk}">' in page
+    query |= {"trigger": "quarantine", "workspace": rows.workspace.pk}
+    page = html(member, url("subscription", "add"), **query)
+    assert f'<option value="{destination.pk}" selected>' in page
+    Destination.objects.all().delete()
+    page = html(member, url("subscription", "add"), **query)
+    add = f"{url('destination', 'add')}?product={rows.product.pk}"
+    assert f'<a href="{add}">Add a destination</a> first.' in page
 
 
 def test_a_condition_of_the_product_needs_no_workspace(member: Client, rows: Rows) -> None:
