@@ -9,7 +9,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
-from engagement.admin.place import find_place
+from engagement.admin.place import Place, find_place
 from engagement.admin.scoping import visible_products
 from engagement.admin.subject_urls import subject_url
 from engagement.database import sql
@@ -50,11 +50,12 @@ def search_view(request: HttpRequest, site_context: dict[str, Any]) -> HttpRespo
     term = request.GET.get(TERM_PARAM, "").strip()
     is_suggestion = SUGGESTIONS_PARAM in request.GET
     limit = MAX_SUGGESTIONS if is_suggestion else MAX_MATCHES
-    products = _products_to_search(request)
+    here = find_place(request)
+    products = _products_to_search(request, here)
     context: dict[str, Any] = {"term": term, "groups": [], "too_slow": False}
     try:
         for scope, title in TITLES.items():
-            context["groups"].append(_find(products, scope, title, term, limit))
+            context["groups"].append(_find(products, here, scope, title, term, limit))
     except sql.StatementTimeout:
         context["too_slow"] = True
     context["is_empty"] = not any(group.hits for group in context["groups"])
@@ -65,14 +66,15 @@ def search_view(request: HttpRequest, site_context: dict[str, Any]) -> HttpRespo
     return TemplateResponse(request, "config/search.html", context)
 
 
-def _products_to_search(request: HttpRequest) -> list[Product]:
+def _products_to_search(request: HttpRequest, here: Place) -> list[Product]:
     """The products that the person may see, the one of the page first."""
     products = list(visible_products(request.user).order_by("name"))
-    here = find_place(request).product_id
-    return sorted(products, key=lambda product: product.pk != here)
+    return sorted(products, key=lambda product: product.pk != here.product_id)
 
 
-def _find(products: Iterable[Product], scope: Scope, title: str, term: str, limit: int) -> Hits:
+def _find(
+    products: Iterable[Product], here: Place, scope: Scope, title: str, term: str, limit: int
+) -> Hits:
     names = {product.pk: product.name for product in products}
     matches: list[lookup.Match] = []
     for product_id in names:
@@ -82,7 +84,7 @@ def _find(products: Iterable[Product], scope: Scope, title: str, term: str, limi
     rows = matches[:limit]
     subjects = _subjects(scope, rows)
     hits = [
-        _hit(subjects[match.subject_id], scope, names[match.product_id])
+        _hit(subjects[match.subject_id], here, scope, names[match.product_id])
         for match in rows
         if match.subject_id in subjects
     ]
@@ -100,7 +102,10 @@ def _subjects(scope: Scope, matches: Sequence[lookup.Match]) -> dict[int, Any]:
     return by_id
 
 
-def _hit(subject: Account | User, scope: Scope, product: str) -> Hit:
+def _hit(subject: Account | User, here: Place, scope: Scope, product: str) -> Hit:
     detail = subject.domain if isinstance(subject, Account) else subject.email
     name = subject.name or subject.external_id
-    return Hit(name, detail or subject.external_id, product, subject_url(subject, scope))
+    # The scores stay those of the page's workspace.
+    workspace_id = here.workspace_id if subject.product_id == here.product_id else None
+    url = subject_url(subject, scope, workspace_id)
+    return Hit(name, detail or subject.external_id, product, url)

@@ -5,7 +5,7 @@ from datetime import date
 from typing import NamedTuple
 
 from engagement.database import sql
-from engagement.models import EventName, Workspace
+from engagement.models import EventName, EventWeight, Workspace
 from engagement.scores.insight_texts import format_percent
 from engagement.segments import event_counts
 
@@ -44,7 +44,9 @@ def load_recent_events(workspace: Workspace, today: date) -> RecentEvents:
     """
     recent, note = _count(workspace, today)
     names = EventName.objects.filter(product_id=workspace.product_id)
-    weights = dict(workspace.weights.values_list("event_name_id", "weight"))
+    # One that is not saved yet has none.
+    own = EventWeight.objects.filter(workspace=workspace.pk) if workspace.pk else ()
+    weights = {weight.event_name_id: weight.weight for weight in own}
     order = sorted(recent.counts, key=lambda name_id: (-recent.counts[name_id], name_id))
     # Events with their own weight are listed even if they are rare or gone.
     top_ids = order[:MAX_EVENTS]

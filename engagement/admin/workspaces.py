@@ -7,7 +7,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -19,13 +19,19 @@ from engagement import tasks
 from engagement.admin import previews, what_if
 from engagement.admin.edit_conflicts import add_conflict_errors, add_hidden_initials
 from engagement.admin.pages import ExtraView, PageAdmin
+from engagement.admin.place import requested_product
 from engagement.admin.recent_events import RecentEvents, load_recent_events
 from engagement.admin.rule_editor import (
     RuleEditor,
     RuleForm,
     without_preview_buttons,
 )
-from engagement.admin.scoping import ProductFilter, TabularInline, deferred_script
+from engagement.admin.scoping import (
+    ProductFilter,
+    TabularInline,
+    deferred_script,
+    request_access,
+)
 from engagement.admin.subject_urls import trait_values_url
 from engagement.admin.suggestions import load_suggestions
 from engagement.admin.time_format import format_ago
@@ -36,7 +42,8 @@ from engagement.admin.weight_forms import (
     add_weight_row,
     weight_rows,
 )
-from engagement.models import EventWeight, Workspace
+from engagement.core.ids import parse_id
+from engagement.models import EventWeight, Product, Workspace
 from engagement.rescoring import sets
 from engagement.rules.rules import Rule, parse_rule, rule_to_json
 from engagement.rules.texts import describe_rule
@@ -216,11 +223,13 @@ class WorkspaceAdmin(PageAdmin):
         obj: Any | None = None,
     ) -> HttpResponse:
         rows = context["adminform"].form.rows
-        if obj:
-            recent = self._recent_events(request, obj)
+        if workspace := obj or self._planned(request):
+            recent = self._recent_events(request, workspace)
             context["recent"] = recent
             formset = context["inline_admin_formsets"][0].formset
             context["weight_rows"] = weight_rows(formset, recent)
+            if obj is None:
+                context["event_names"] = load_suggestions(workspace.product_id).events
         if rows and obj and self.has_change_permission(request, obj):
             context |= {
                 "rows": rows,
@@ -276,13 +285,29 @@ class WorkspaceAdmin(PageAdmin):
         kwargs: dict[str, Any] = super().get_formset_kwargs(request, obj, inline, prefix)
         if request.method == "POST":
             kwargs["data"] = add_weight_row(kwargs["data"], prefix)
-        elif obj.pk:
+        elif workspace := obj if obj.pk else self._planned(request):
             kwargs["initial"] = [
                 {"listed": True, "event": event.name}
-                for event in self._recent_events(request, obj).events
+                for event in self._recent_events(request, workspace).events
                 if event.weight is None
             ]
         return kwargs
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        initial: dict[str, Any] = super().get_changeform_initial_data(request)
+        planned = self._planned(request)
+        return {**initial, "product": planned.product_id} if planned else initial
+
+    def _planned(self, request: HttpRequest) -> Workspace | None:
+        """A new workspace of the product that the form or the address names, or of the only one."""
+        products = request_access(request).managed.filter_rows(Product.objects.all(), "pk")
+        named = parse_id(request.POST.get("product", "")) or requested_product(request)
+        rows = list((products if named is None else products.filter(pk=named))[:2])
+        if len(rows) != 1:
+            return None
+        # Its events are counted as in the product's first workspace.
+        first = rows[0].workspaces.select_related("scores").order_by("id").first()
+        return Workspace(product=rows[0], scores=first and first.scores)
 
     def _recent_events(self, request: HttpRequest, workspace: Workspace) -> RecentEvents:
         """The page's events, counted once."""
@@ -312,6 +337,12 @@ class WorkspaceAdmin(PageAdmin):
         if not change or weights_changed or SCORING_FIELDS & set(form.changed_data):
             sets.request_score_set(form.instance.pk)
             transaction.on_commit(tasks.request_rescore)
+
+    def response_post_save_change(
+        self, request: HttpRequest, obj: Workspace
+    ) -> HttpResponseRedirect:
+        # Where the effect is seen.
+        return redirect(self.view_url("change", obj))
 
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None

@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from engagement.database import sql
-from engagement.models import Account
+from engagement.models import Account, Workspace
 from engagement.search import lookup
 from tests.admin.rows import Rows, index_for_search
 from tests.engagement.history import NOON
@@ -60,6 +60,19 @@ def test_the_product_of_the_page_comes_first(
         page = search(root, "-account", product=rows.product.pk, suggestions="")
         assert reverse("admin:engagement_account_change", args=[rows.account.pk]) in page
         assert "More accounts match." in page
+
+
+def test_the_workspace_of_the_page_stays(root: Client, acme_rows: Rows, globex_rows: Rows) -> None:
+    monthly = Workspace.objects.create(product=acme_rows.product, name="Monthly")
+    home = root.get(reverse("admin:index"), {"workspace": monthly.pk}).content.decode()
+    assert f'<input type="hidden" name="workspace" value="{monthly.pk}">' in home
+    page = search(root, "-account", product=acme_rows.product.pk, workspace=monthly.pk)
+    ours, theirs = (
+        reverse("admin:engagement_account_change", args=[rows.account.pk])
+        for rows in (acme_rows, globex_rows)
+    )
+    assert f'href="{ours}?workspace={monthly.pk}"' in page
+    assert f'href="{theirs}"' in page
 
 
 def test_suggestions_are_a_part_of_a_page(root: Client) -> None:

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from engagement.admin import workspaces
 from engagement.models import (
+    DailyCount,
     EventName,
     EventWeight,
     Product,
@@ -241,6 +243,44 @@ def test_a_new_workspace_is_scored(
     workspace = Workspace.objects.get(name="Power users")
     assert weights(workspace) == {"Login": 3}
     assert rescored == [workspace.pk]
+
+
+def test_a_new_workspace_knows_the_events_of_its_product(
+    member: Client, root: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    DailyCount.objects.create(
+        product=acme_rows.product,
+        user=acme_rows.user,
+        day=timezone.now().date(),
+        event_name=acme_rows.event_name,
+        count=3,
+        last_at=timezone.now(),
+    )
+    address = reverse("admin:engagement_workspace_add")
+    # Maya manages one product only, and a list that led here may name another.
+    filters = {"_changelist_filters": f"product__id__exact={acme_rows.product.pk}"}
+    for client, query in ((member, {}), (root, {"product": acme_rows.product.pk}), (root, filters)):
+        html = client.get(address, query).content.decode()
+        assert "No events yet" not in html and "globex event" not in html
+        assert '<span>acme event</span><input type="hidden" name="weights-0-event"' in html
+        assert f'<option value="{acme_rows.product.pk}" selected>Acme</option>' in html
+    assert "acme event" not in root.get(address).content.decode()
+    data = {
+        **{"product": acme_rows.product.pk, "name": "Power users", "lookback_days": 30},
+        **{"default_weight": 0, "weights-TOTAL_FORMS": 2, "weights-INITIAL_FORMS": 0},
+        **{"weights-0-listed": "True", "weights-0-event": "acme event", "weights-0-weight": 3},
+    }
+    assert member.post(address, data).status_code == 302
+    assert weights(Workspace.objects.get(name="Power users")) == {"acme event": 3}
+
+
+def test_saving_stays_on_the_page(
+    member: Client, acme_rows: Rows, django_capture_on_commit_callbacks: Any
+) -> None:
+    data = filled_in(acme_rows, _save="Save", **{"weights-0-weight": 9})
+    answer = save(member, acme_rows, data, django_capture_on_commit_callbacks)
+    page = reverse("admin:engagement_workspace_change", args=[acme_rows.workspace.pk])
+    assert (answer.status_code, answer["Location"]) == (302, page)
 
 
 def test_names_to_choose_from_are_the_products_own(
