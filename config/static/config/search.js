@@ -10,35 +10,23 @@
     const input = form.querySelector("input[type=search]");
     const hits = form.querySelector(".eds-find-hits");
     let timer = 0;
-    let request = null;
 
     function close() {
         hits.hidden = true;
     }
 
-    async function show() {
-        if (request) {
-            request.abort();
-        }
+    function open() {
+        hits.hidden = !form.contains(document.activeElement) || !input.value.trim();
+    }
+
+    function show() {
         if (!input.value.trim()) {
             close();
             return;
         }
-        request = new AbortController();
         const query = new URLSearchParams(new FormData(form));
         query.set("suggestions", "");
-        try {
-            const response = await fetch(`${form.action}?${query}`, { signal: request.signal });
-            // A session that has ended leads to the login page.
-            if (response.ok && !response.redirected) {
-                hits.innerHTML = await response.text();
-                hits.hidden = !form.contains(document.activeElement);
-            }
-        } catch (error) {
-            if (error.name !== "AbortError") {
-                close();
-            }
-        }
+        window.edsRegions.fill(hits, `${form.action}?${query}`, () => ({}), open);
     }
 
     function move(event) {

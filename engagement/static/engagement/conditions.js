@@ -12,24 +12,10 @@
     const rows = section.querySelector(".eds-rows");
     const preview = section.querySelector(".eds-preview");
     let timer = null;
-    let requestCount = 0;
 
-    async function count() {
-        const number = ++requestCount;
-        preview.setAttribute("aria-busy", "true");
-        try {
-            const response = await fetch(section.dataset.previewUrl, {
-                method: "POST", body: new FormData(form), redirect: "error",
-            });
-            if (response.ok && number === requestCount) {
-                preview.innerHTML = await response.text();
-            }
-        } catch (error) {
-            // The service is not reachable. The next change tries again.
-        }
-        if (number === requestCount) {
-            preview.removeAttribute("aria-busy");
-        }
+    function count() {
+        const options = () => ({ method: "POST", body: new FormData(form) });
+        window.edsRegions.fill(preview, section.dataset.previewUrl, options);
     }
 
     // The values of the chosen trait, below its row.

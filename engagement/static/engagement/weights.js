@@ -21,21 +21,11 @@
             return;
         }
         isLoading = true;
-        result.setAttribute("aria-busy", "true");
         while (isOutdated) {
             isOutdated = false;
-            try {
-                const response = await fetch(section.dataset.effectUrl, {
-                    method: "POST", body: new FormData(form), redirect: "error",
-                });
-                if (response.ok && !isOutdated) {
-                    result.innerHTML = await response.text();
-                }
-            } catch (error) {
-                // The service is not reachable. The next change tries again.
-            }
+            const options = () => ({ method: "POST", body: new FormData(form) });
+            await window.edsRegions.fill(result, section.dataset.effectUrl, options);
         }
-        result.removeAttribute("aria-busy");
         isLoading = false;
     }
 
