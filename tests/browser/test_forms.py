@@ -1,6 +1,7 @@
-"""What a region says that cannot be loaded."""
+"""What a form says before changes are lost, and what a region says that cannot be loaded."""
 
 import pytest
+from selenium.webdriver.common.by import By
 
 from engagement.models import Workspace
 from tests.browser.browsing import Browser
@@ -15,6 +16,16 @@ OFFLINE = "() => Promise.reject(new TypeError('offline'))"
 SILENT = "() => new Promise(() => {})"
 
 
+def would_ask(browser: Browser) -> bool:
+    """Whether the browser would ask before it leaves the page."""
+    return bool(
+        browser.driver.execute_script(
+            "const leaving = new Event('beforeunload', {cancelable: true});"
+            "window.dispatchEvent(leaving); return leaving.defaultPrevented;"
+        )
+    )
+
+
 def replace_fetch(browser: Browser, answer: str) -> None:
     browser.driver.execute_script(f"window.real ??= window.fetch; window.fetch = {answer};")
 
@@ -22,6 +33,43 @@ def replace_fetch(browser: Browser, answer: str) -> None:
 def try_again(browser: Browser, region: str) -> None:
     browser.driver.execute_script("window.fetch = window.real;")
     browser.find(f"{region} .eds-status-line button").click()
+
+
+def test_unsaved_changes_are_not_left_without_a_question(as_member: LogIn, ours: Workspace) -> None:
+    browser = as_member("manager")
+    pages = {
+        f"/admin/engagement/workspace/{ours.pk}/change/": "id_name",
+        f"/admin/engagement/segment/add/?workspace={ours.pk}&scope=user": "id_name",
+        f"/admin/engagement/product/{ours.product_id}/change/": "id_name",
+        f"/admin/engagement/product/{ours.product_id}/invite/": "id_email",
+        "/admin/password_change/": "id_old_password",
+    }
+    for path, field in pages.items():
+        browser.open(path)
+        assert not would_ask(browser), path
+        entered = browser.find(f"#{field}").get_attribute("value") or ""
+        browser.find(f"#{field}").send_keys("x")
+        assert would_ask(browser), path
+        browser.driver.find_element(By.ID, field).clear()
+        browser.find(f"#{field}").send_keys(entered)
+        assert not would_ask(browser), path
+
+
+def test_a_form_that_came_back_with_an_error_is_not_saved_and_saving_asks_nothing(
+    as_member: LogIn, ours: Workspace
+) -> None:
+    browser = as_member("manager")
+    browser.open(f"/admin/engagement/workspace/{ours.pk}/change/")
+    browser.fill("id_default_weight", "")
+    browser.driver.execute_script("document.querySelector('#workspace_form').noValidate = true")
+    browser.press("input[name=_save]")
+    assert browser.all(".errornote") and would_ask(browser)
+    browser.fill("id_default_weight", "3")
+    browser.press("input[name=_save]")
+    ours.refresh_from_db()
+    assert ours.default_weight == 3 and not would_ask(browser)
+    assert browser.path == f"/admin/engagement/workspace/{ours.pk}/change/"
+    assert browser.complaints() == []
 
 
 def test_a_search_that_fails_says_so_and_tries_again(as_member: LogIn, ours: Workspace) -> None:
