@@ -48,14 +48,12 @@ METRICS: dict[MetricName, MetricInfo] = {
     "frequency": MetricInfo("Active days in the window", "days"),
     "recently_scored_events": MetricInfo("Scored events in the window", "number"),
     "overall_scored_events": MetricInfo("Scored events of all time", "number"),
-    "adoption": MetricInfo("Feature adoption in the window", "percent", is_share=True),
-    "adoption_all_time": MetricInfo("Feature adoption of all time", "percent", is_share=True),
+    "adoption": MetricInfo("Feature adoption in the window", "%", is_share=True),
+    "adoption_all_time": MetricInfo("Feature adoption of all time", "%", is_share=True),
     "active_users": MetricInfo("Active users", "number", ACCOUNTS_ONLY),
     "total_users": MetricInfo("Total users", "number", ACCOUNTS_ONLY),
-    "active_share": MetricInfo("Share of active users", "percent", ACCOUNTS_ONLY, True),
-    "license_utilization": MetricInfo(
-        "Seat utilization", "percent of the licensed seats", ACCOUNTS_ONLY, True
-    ),
+    "active_share": MetricInfo("Share of active users", "%", ACCOUNTS_ONLY, True),
+    "license_utilization": MetricInfo("Seat utilization", "% of the seats", ACCOUNTS_ONLY, True),
     "tenure_days": MetricInfo("Tenure", "days"),
 }
 

@@ -149,7 +149,7 @@ class TrailAdmin(RenamedOptions, ReadOnly, PageAdmin):
 
     @admin.display(description="changes")
     def what(self, entry: TrailEntry) -> str:
-        return "; ".join(part for part in [entry.note, *describe_changes(entry)] if part) or NOTHING
+        return " ".join(filter(None, [entry.note, "; ".join(describe_changes(entry))])) or NOTHING
 
 
 def _cells(rows: QuerySet[TrailEntry]) -> Iterator[Sequence[Any]]:
