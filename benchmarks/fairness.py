@@ -175,7 +175,7 @@ class Bench:
         with closing(client):
             for first in range(0, events, BATCH):
                 client.request("POST", "/segment/v1/batch", _history(first, BATCH))
-        until(lambda: not number(self._database, WAITING), "the events", PATIENCE)
+        until(lambda: not number(self._database, WAITING), "the events", 10 * PATIENCE)
         for run in range(runs):
             name = f"{moves} messages that each move {events:,} events, run {run + 1}"
             yield self.beside(name, partial(self._moving, moves, run))
