@@ -84,6 +84,7 @@ TABLES: dict[str, Placement] = {
     "engagement_secondfactor": _LOGINS,
     "engagement_recoverycode": _LOGINS,
     "engagement_externalidentity": _LOGINS,
+    "engagement_provenaddress": _LOGINS,
     "engagement_rolegrant": _LOGINS,
     "engagement_trailentry": _local("also of people without a product, and read by the admin"),
     "engagement_productlimits": _SMALL,

@@ -26,6 +26,7 @@ from engagement.rescoring import sets
 from engagement.segments import counts
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.movers import NO_MOVERS
+from engagement.trail import sign_ins
 from exports import runs as export_runs
 from ingestion.log import last_24h, status
 from ingestion.log.last_24h import Last24Hours
@@ -41,6 +42,8 @@ from readapi.models import ApiToken
 MAX_CARDS = 6
 # Tokens, of all cards.
 MAX_EXPIRING = 20
+# Logins whose address somebody else has.
+MAX_TAKEN = 5
 
 
 def home_context(request: HttpRequest) -> dict[str, Any]:
@@ -69,6 +72,9 @@ def home_context(request: HttpRequest) -> dict[str, Any]:
         "unknown_key_count": status.daily_drops(None, now).today
         if is_superuser and place.product_id is None
         else 0,
+        "taken_addresses": list(sign_ins.taken_addresses()[:MAX_TAKEN])
+        if is_superuser and place.product_id is None
+        else [],
         "log_url": reverse("admin:ingestion_ingestionlog_changelist"),
         "first_event": build_snippets(request.build_absolute_uri("/"))[0].code,
         "placeholder": KEY_PLACEHOLDER,

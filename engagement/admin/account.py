@@ -19,6 +19,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
 from engagement.admin import sign_in
+from engagement.admin.login import may_use_password
 from engagement.core.page_secrets import mark_secret
 from engagement.logins import passkeys, second_factors, security_log, sessions
 from engagement.models import SecondFactor
@@ -108,14 +109,12 @@ def account_view(request: HttpRequest, frame: Context, **more: Any) -> HttpRespo
         "sessions": sessions.live_sessions(login, now),
         "this_session": sessions.digest(request.session.session_key),
         "may_change_password": login.has_usable_password() and may_use_password(login),
+        "connect_url": sign_in.connect_url(login),
+        "provider": settings.OIDC.get("name", ""),
         "passkey_problem": passkeys.host_problem(request),
         **more,
     }
     return TemplateResponse(request, "admin/engagement/account.html", context)
-
-
-def may_use_password(login: AdminUser) -> bool:
-    return settings.LOCAL_PASSWORDS or login.get_username() == settings.BREAK_GLASS_LOGIN
 
 
 # --- Second factors -------------------------------------------------------------------------------

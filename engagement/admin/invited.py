@@ -9,6 +9,7 @@ from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.forms import SetPasswordForm, UserCreationForm
 from django.contrib.auth.models import User as AdminUser
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -18,8 +19,8 @@ from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
 
 from engagement.admin import sign_in
-from engagement.admin.login import format_wait
-from engagement.logins import invites, second_factors, security_log, sessions, throttle
+from engagement.admin.login import format_wait, may_use_password
+from engagement.logins import addresses, invites, second_factors, security_log, sessions, throttle
 from engagement.logins.security_log import client_address
 from engagement.models import Invite, LoginSession
 from engagement.trail import entries
@@ -36,14 +37,25 @@ class NewLoginForm(UserCreationForm):  # type: ignore[type-arg]
 
     def __init__(self, invite: Invite, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._email = invite.email
+        self._invite = invite
         self.fields["username"].label = "Login name"
         self.fields["username"].widget.attrs["autocomplete"] = "username"
+
+    def clean_username(self) -> str:
+        name: str = super().clean_username()
+        # Others take a name that looks like an address for the person whose address it is.
+        is_proven = self._invite.is_mailed and addresses.is_same(name, self._invite.email)
+        if "@" in name and not is_proven:
+            raise ValidationError(
+                "A name may be an email address only if the invite was sent there by email. "
+                "Choose a name without @."
+            )
+        return name
 
     def save(self, commit: bool = True) -> AdminUser:
         login: AdminUser = super().save(commit=False)
         # Without it, nobody can open the admin. Memberships decide what they see there.
-        login.is_staff, login.email = True, self._email
+        login.is_staff, login.email = True, self._invite.email
         if commit:
             login.save()
         return login
@@ -72,19 +84,20 @@ def invite_view(request: HttpRequest) -> HttpResponse:
     if invite.login is None and "join" in request.POST and _may_join(request):
         assert isinstance(request.user, AdminUser)
         return _finish(request, invite, request.user)
-    if not settings.LOCAL_PASSWORDS:
+    if not _has_passwords(invite):
         return _form_page(request, invite, _form(invite))
     form = _form(invite, request.POST)
     if not form.is_valid():
         return _form_page(request, invite, form)
     with transaction.atomic():
         login = form.save()
+        was_superuser = login.is_superuser
         if not invites.use(invite.pk, login, now):
             # Somebody else has used it meanwhile.
             transaction.set_rollback(True)
             return _page(request, "admin/engagement/invite_over.html", status=404)
     _forget(request)
-    _record_use(request, invite, login)
+    _record_use(request, invite, login, was_superuser=was_superuser)
     security_log.log_invite_used(request, login.get_username())
     if invite.login_id is not None:
         sessions.end_all(login)
@@ -119,8 +132,12 @@ def _finish(request: HttpRequest, invite: Invite, login: AdminUser) -> HttpRespo
     return redirect(_next(invite))
 
 
-def _record_use(request: HttpRequest, invite: Invite, login: AdminUser) -> None:
+def _record_use(
+    request: HttpRequest, invite: Invite, login: AdminUser, *, was_superuser: bool = False
+) -> None:
     note = "Chose a new password by a link."
+    if was_superuser and not login.is_superuser:
+        note += " With a password, no group makes the login a superuser."
     if invite.product_id is not None:
         note = f"Became {invite.get_role_display().lower()} by an invite."
     elif invite.login_id is None:
@@ -138,6 +155,11 @@ def _record_use(request: HttpRequest, invite: Invite, login: AdminUser) -> None:
 
 def _form(invite: Invite, data: Any = None) -> NewLoginForm | NewPasswordForm:
     return NewPasswordForm(invite, data) if invite.login else NewLoginForm(invite, data)
+
+
+def _has_passwords(invite: Invite) -> bool:
+    """Whether the person may choose a password."""
+    return may_use_password(invite.login) if invite.login else settings.LOCAL_PASSWORDS
 
 
 def _may_join(request: HttpRequest) -> bool:
@@ -160,7 +182,7 @@ def _form_page(request: HttpRequest, invite: Invite, form: Any) -> HttpResponse:
         "form": form,
         "may_join": _may_join(request) and invite.login is None,
         "login_url": f"{reverse('admin:login')}?next={reverse('invite')}",
-        "has_passwords": settings.LOCAL_PASSWORDS,
+        "has_passwords": _has_passwords(invite),
     }
     return _page(request, "admin/engagement/invited.html", context)
 

@@ -86,6 +86,7 @@ def share(request: HttpRequest, invite: Invite, token: str) -> dict[str, Any]:
                 _subject(invite), _body(invite, url), settings.DEFAULT_FROM_EMAIL, [invite.email]
             )
             is_sent = True
+            invites.note_mailed(invite)
         except (SMTPException, OSError) as error:
             # The text of the error may quote the address or the message.
             logger.warning("An invite could not be sent: %s", type(error).__name__)

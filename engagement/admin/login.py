@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.admin.forms import AdminAuthenticationForm
+from django.contrib.auth.models import User as AdminUser
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
@@ -36,6 +37,10 @@ class LoginForm(AdminAuthenticationForm):
             raise
         throttle.register_success(attempt, timezone.now())
         return cleaned_data
+
+
+def may_use_password(login: AdminUser) -> bool:
+    return settings.LOCAL_PASSWORDS or login.get_username() == settings.BREAK_GLASS_LOGIN
 
 
 def format_wait(wait: timedelta) -> str:

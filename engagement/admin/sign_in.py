@@ -33,7 +33,7 @@ from engagement.logins import (
     throttle,
 )
 from engagement.models import LoginSession
-from engagement.trail import entries
+from engagement.trail import entries, sign_ins
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 # Of the session: a password that was right.
@@ -112,6 +112,17 @@ def _ways_in(request: HttpRequest) -> dict[str, Any]:
         "break_glass": settings.BREAK_GLASS_LOGIN,
         "is_again": is_again(request),
     }
+
+
+def connect_url(login: AdminUser) -> str:
+    """Where the person connects their login with single sign-on; empty if they cannot or need
+    not."""
+    has_password = settings.LOCAL_PASSWORDS and login.has_usable_password()
+    issuer = settings.OIDC.get("issuer")
+    if not issuer or not has_password or not login.email or identities.is_connected(login, issuer):
+        return ""
+    query = {"connect": "1", "next": reverse("admin:account")}
+    return f"{reverse('admin:single_sign_on')}?{urlencode(query)}"
 
 
 def _safe_next(request: HttpRequest, url: str) -> str:
@@ -203,22 +214,23 @@ def policy(request: HttpRequest) -> identities.SignOnPolicy:
 
 
 def _record_in_trail(
-    request: HttpRequest, login: AdminUser, change: roles.RoleChange | None
+    request: HttpRequest, login: AdminUser, event: identities.SignOnEvent | roles.RoleChange
 ) -> None:
-    """A new login, or a role that a group gave or took."""
+    """A login that was made or connected, or a role that a group gave or took."""
     actor = entries.actor_of(request, login)
     about: dict[str, Any] = {"object_id": login.pk, "name": login.get_username()}
-    if change is None:
-        note = "Made a login by single sign-on."
-        entries.record(actor, entries.Action.ADDED, "login", note=note, **about)
+    if isinstance(event, identities.SignOnEvent):
+        is_new = event is identities.SignOnEvent.MADE
+        action = entries.Action.ADDED if is_new else entries.Action.CHANGED
+        entries.record(actor, action, "login", note=event, **about)
         return
     entries.record(
         actor,
         entries.Action.CHANGED,
-        "member" if change.product_id else "login",
-        product_id=change.product_id,
+        "member" if event.product_id else "login",
+        product_id=event.product_id,
         note="By the groups at the identity provider.",
-        changes={"role": [change.before, change.after]},
+        changes={"role": [event.before, event.after]},
         **about,
     )
 
@@ -229,12 +241,16 @@ def single_sign_on_view(request: HttpRequest) -> HttpResponse:
     # Another site may lead to the page with the button, but not sign anybody in.
     if not settings.OIDC or request.headers.get("Sec-Fetch-Site") == "cross-site":
         return redirect("admin:login")
+    connects = "connect" in request.GET and request.user.is_authenticated
+    if connects and not sessions.is_fresh(request, timezone.now()):
+        return redirect(sign_in_again_url(request))
     since = timezone.now().timestamp() if is_again(request) else None
     try:
         url, pending = provider().begin(_callback_url(request), fresh_since=since)
     except oidc.SignInRefused as refused:
         return _refuse(request, refused)
-    stored = {"request": asdict(pending), "next": _safe_next(request, request.GET.get("next", ""))}
+    following = _safe_next(request, request.GET.get("next", ""))
+    stored = {"request": asdict(pending), "next": following, "connects": connects}
     response = redirect(url)
     response.set_cookie(
         PROVIDER_COOKIE,
@@ -269,7 +285,15 @@ def _come_back(request: HttpRequest) -> HttpResponse:
     try:
         pending = oidc.PendingSignIn(**stored["request"])
         claims = provider().finish(request.GET.dict(), _callback_url(request), pending)
-        login = identities.sign_on(claims, policy(request), is_invited=_is_invited(request))
+        login = identities.sign_on(
+            claims,
+            policy(request),
+            is_invited=_is_invited(request),
+            connecting=_connecting(request) if stored.get("connects") else None,
+        )
+    except identities.AddressTaken as refused:
+        sign_ins.record_taken_address(request, refused.login)
+        return _refuse(request, refused, refused.login.get_username())
     except oidc.SignInRefused as refused:
         return _refuse(request, refused)
     # The provider asked for as many factors as its administrators want.
@@ -281,6 +305,12 @@ def _callback_url(request: HttpRequest) -> str:
     return request.build_absolute_uri(reverse("admin:single_sign_on_callback"))
 
 
+def _connecting(request: HttpRequest) -> AdminUser | None:
+    """The login that the person has just shown to be theirs."""
+    is_fresh = sessions.is_fresh(request, timezone.now())
+    return request.user if is_fresh and isinstance(request.user, AdminUser) else None
+
+
 def _is_invited(request: HttpRequest) -> bool:
     """Whether the browser has opened an invite that still works."""
     stored = request.session.get(INVITE)
@@ -289,9 +319,10 @@ def _is_invited(request: HttpRequest) -> bool:
     return invites.open_invites(timezone.now()).filter(pk=stored, login=None).exists()
 
 
-def _refuse(request: HttpRequest, refused: oidc.SignInRefused) -> HttpResponse:
+def _refuse(request: HttpRequest, refused: oidc.SignInRefused, login: str = "") -> HttpResponse:
+    """The page of a refusal, which the log has with its reason and the *login* it is about."""
     _signal_failure(request, "")
-    security_log.log_single_sign_on_refused(request, refused.reason)
+    security_log.log_single_sign_on_refused(request, refused.reason, login)
     context = {"text": str(refused)}
     return _page(request, "admin/engagement/sign_in_refused.html", "Not signed in", context, 403)
 

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin
@@ -13,8 +14,9 @@ from django.contrib.auth.forms import (
 from django.contrib.auth.hashers import is_password_usable
 from django.contrib.auth.models import Group
 from django.contrib.auth.models import User as AdminUser
-from django.core.exceptions import PermissionDenied
-from django.db.models import Model
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import Exists, Model, OuterRef, QuerySet
+from django.db.models.functions import Lower
 from django.forms import Media
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -30,6 +32,7 @@ from django_celery_beat.models import (
 )
 
 from engagement.admin import invites, sign_in
+from engagement.admin.login import may_use_password
 from engagement.admin.lookups import BoundedLookups
 from engagement.admin.renamed import RenamedOptions
 from engagement.admin.scoping import (
@@ -39,8 +42,9 @@ from engagement.admin.scoping import (
     without_slug_scripts,
 )
 from engagement.admin.trailing import TrailingAdmin
+from engagement.logins import addresses, identities, second_factors, security_log, sessions
 from engagement.logins import invites as logins
-from engagement.logins import second_factors, security_log, sessions
+from engagement.models import ProvenAddress
 
 # Memberships decide who may do what, so groups and permissions would only mislead. The page of
 # background jobs shows the schedule: one wrong click in Celery Beat's lists would stop recording
@@ -82,6 +86,17 @@ class PasswordState(ReadOnlyPasswordHashWidget):
 class LoginChangeForm(UserChangeForm):  # type: ignore[type-arg]
     password = ReadOnlyPasswordHashField(label="Password", widget=PasswordState)
 
+    def clean_username(self) -> str:
+        name: str = self.cleaned_data["username"]
+        is_proven = addresses.is_same(name, self.instance.email) and addresses.is_proven(
+            self.instance
+        )
+        if "username" in self.changed_data and "@" in name and not is_proven:
+            raise ValidationError(
+                "A name may be an email address only if the login has proven that address."
+            )
+        return name
+
     class Meta(UserChangeForm.Meta):
         help_texts: ClassVar[dict[str, str]] = {
             "username": "At most 150 letters, digits, and @ . + - _.",
@@ -104,7 +119,7 @@ class LoginAdmin(RenamedOptions, SuperusersOnly, TrailingAdmin, BoundedLookups, 
     form = LoginChangeForm
     change_form_template = "admin/engagement/login.html"
     list_display = (
-        *("username", "email", "first_name", "last_name", "is_superuser"),
+        *("username", "address", "first_name", "last_name", "is_superuser"),
         RelativeTime(AdminUser._meta.get_field("last_login")),
     )
     list_filter = ("is_superuser", "is_active")
@@ -123,6 +138,17 @@ class LoginAdmin(RenamedOptions, SuperusersOnly, TrailingAdmin, BoundedLookups, 
         ),
         ("Times", {"fields": ("last_login", "date_joined")}),
     )
+
+    @admin.display(description="email address", ordering="email")
+    def address(self, login: AdminUser) -> str:
+        """With single sign-on, the list says which addresses match nobody."""
+        is_unproven = settings.OIDC and login.email and not login.has_proven_email  # type: ignore[attr-defined]  # annotated
+        return f"{login.email} (not proven)" if is_unproven else login.email
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[AdminUser]:
+        proofs = ProvenAddress.objects.filter(user=OuterRef("pk"), email=Lower(OuterRef("email")))
+        logins: QuerySet[AdminUser] = super().get_queryset(request)
+        return logins.annotate(has_proven_email=Exists(proofs))
 
     @property
     def media(self) -> Media:
@@ -169,6 +195,9 @@ class LoginAdmin(RenamedOptions, SuperusersOnly, TrailingAdmin, BoundedLookups, 
         if login is None:
             raise Http404
         shared: dict[str, Any] = {}
+        if not may_use_password(login):
+            messages.error(request, f"Passwords are turned off, so {login} cannot have one.")
+            return redirect("admin:auth_user_change", login.pk)
         if request.method == "POST":
             invite, token = logins.create(
                 _superuser(request), timezone.now(), email=login.email, login=login
@@ -197,7 +226,13 @@ class LoginAdmin(RenamedOptions, SuperusersOnly, TrailingAdmin, BoundedLookups, 
         back = reverse("admin:auth_user_change", args=[login.pk])
         if request.method == "POST":
             event, text = "sessions_ended", "Ended the sessions."
-            if "sessions" not in request.POST:
+            if "disconnect" in request.POST:
+                identities.disconnect(login)
+                event, text = (
+                    "single_sign_on_disconnected",
+                    "Disconnected single sign-on and ended the sessions.",
+                )
+            elif "sessions" not in request.POST:
                 second_factors.reset(login)
                 event, text = (
                     "second_factors_reset",
@@ -218,6 +253,7 @@ class LoginAdmin(RenamedOptions, SuperusersOnly, TrailingAdmin, BoundedLookups, 
             "back": back,
             "login": login,
             "factors": second_factors.factors(login),
+            "is_connected": identities.is_connected(login),
         }
         return TemplateResponse(request, "admin/engagement/reset_factors.html", frame)
 

@@ -7,6 +7,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from engagement.core import credentials
+from engagement.logins import addresses, roles
 from engagement.models import Invite, Product, ProductMember
 
 DEFAULT_LIFETIME = timedelta(days=7)
@@ -38,6 +39,12 @@ def create(
     return invite, token
 
 
+def note_mailed(invite: Invite) -> None:
+    """Note that the link was mailed to the invite's address, and that no page shows it."""
+    invite.is_mailed = True
+    invite.save(update_fields=["is_mailed"])
+
+
 def open_invites(now: datetime) -> QuerySet[Invite]:
     """The invites that still work."""
     invites = Invite.objects.filter(used_at=None, revoked_at=None, expires_at__gt=now)
@@ -54,7 +61,8 @@ def find(token: str, now: datetime) -> Invite | None:
 def use(invite_id: int, login: AdminUser, now: datetime) -> bool:
     """Use the invite up for this login, in the caller's transaction or in one of its own.
 
-    Returns False if it no longer works. A member keeps a higher role.
+    Returns False if it no longer works. A member keeps a higher role, and a login that has chosen
+    a password is no superuser by a group.
     """
     with transaction.atomic():
         if not Invite.objects.filter(
@@ -62,6 +70,10 @@ def use(invite_id: int, login: AdminUser, now: datetime) -> bool:
         ).update(used_at=now):
             return False
         invite = Invite.objects.get(pk=invite_id)
+        if invite.is_mailed:
+            addresses.prove(login, invite.email)
+        if invite.login_id is not None:
+            roles.take_superuser(login)
         if invite.product_id is not None:
             member, _ = ProductMember.objects.get_or_create(
                 product_id=invite.product_id, user=login, defaults={"role": invite.role}

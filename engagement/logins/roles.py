@@ -66,6 +66,14 @@ def apply_roles(login: AdminUser, roles: Iterable[MappedRole]) -> list[RoleChang
     return [change for change in changes if change.before != change.after]
 
 
+def take_superuser(login: AdminUser) -> None:
+    """Take back what only a group made the login: no superuser by group has a local password."""
+    with transaction.atomic():
+        grant = RoleGrant.objects.select_for_update().filter(user=login, product=None).first()
+        if grant is not None:
+            _take(login, grant)
+
+
 def _by_product(roles: Iterable[MappedRole]) -> dict[int | None, str]:
     """The highest role in each product, by the product's id; None for the whole service."""
     target: dict[int | None, str] = {}

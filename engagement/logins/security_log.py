@@ -85,9 +85,10 @@ def log_invite_used(request: HttpRequest, login: str) -> None:
     _write(logging.INFO, "invite_used", "Used an invite", request, login=login)
 
 
-def log_single_sign_on_refused(request: HttpRequest, reason: str) -> None:
-    """Log that somebody could not sign in with an identity provider."""
-    text, details = "Refused single sign-on", {"reason": reason}
+def log_single_sign_on_refused(request: HttpRequest, reason: str, login: str = "") -> None:
+    """Log that somebody could not sign in with an identity provider, and which login stood in the
+    way."""
+    text, details = "Refused single sign-on", {"reason": reason, "login": login}
     _write(logging.WARNING, "single_sign_on_refused", text, request, **details)
 
 

@@ -13,7 +13,8 @@ class Invite(models.Model):
 
     With ``product``, the person who opens it becomes a member with ``role``. Without one, it only
     makes a login. With ``login``, it lets the person of that login choose a new password, and
-    nothing else.
+    nothing else. ``is_mailed`` says that the link went to ``email`` and was shown to nobody, so
+    that the person who opens it has proven the address.
     """
 
     PREFIX = "edi"
@@ -28,6 +29,7 @@ class Invite(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+"
     )
     email = models.EmailField(blank=True)
+    is_mailed = models.BooleanField(default=False, db_default=False)
     digest = models.BinaryField(max_length=32, unique=True)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"

@@ -71,6 +71,27 @@ class ExternalIdentity(models.Model):
         return f"{self.subject} of {self.issuer}"
 
 
+class ProvenAddress(models.Model):
+    """An email address that the login's person has proven to be theirs (see
+    ``engagement.logins.addresses``). It counts while it is the login's address.
+
+    ``email`` is in lower case. One address is proven for one login.
+    """
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        primary_key=True,
+        # An older release, which does not know this table, can still delete a login.
+        db_constraint=False,
+        related_name="+",
+    )
+    email = models.CharField(max_length=254, unique=True)
+
+    def __str__(self) -> str:
+        return self.email
+
+
 class RoleGrant(models.Model):
     """A role that a login has because of a group at the identity provider.
 

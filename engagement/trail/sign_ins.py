@@ -3,10 +3,14 @@
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User as AdminUser
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
+from django.db.models import CharField, Exists, OuterRef, QuerySet
+from django.db.models.functions import Cast
 from django.http import HttpRequest
 
 from engagement.logins.security_log import LogRateLimiter, client_address
+from engagement.models import TrailEntry
 from engagement.trail.entries import Action, Actor, actor_of, record, storable_address
 
 KIND = "sign-in"
@@ -18,6 +22,31 @@ def connect_signals() -> None:
     user_logged_in.connect(_signed_in, dispatch_uid="trail of sign-ins")
     user_logged_out.connect(_signed_out, dispatch_uid="trail of sign-outs")
     user_login_failed.connect(_failed, dispatch_uid="trail of failed sign-ins")
+
+
+def record_taken_address(request: HttpRequest, login: AdminUser) -> None:
+    """Record that somebody came from the identity provider with the address of a login with which
+    another person signs in, unless administrators have such a notice already."""
+    if not taken_addresses().filter(object_id=str(login.pk)).exists():
+        actor = Actor(None, "", storable_address(client_address(request)))
+        record(
+            actor,
+            Action.SIGN_IN_FAILED,
+            KIND,
+            object_id=login.pk,
+            name=login.get_username(),
+            note="Somebody else at the identity provider has the email address of this login.",
+        )
+
+
+def taken_addresses() -> QuerySet[TrailEntry]:
+    """The entries of such refusals about logins that nobody else has changed since."""
+    changed = TrailEntry.objects.filter(
+        kind="login", object_id=OuterRef("object_id"), id__gt=OuterRef("id")
+    ).exclude(object_id=Cast("login_id", CharField()))
+    # Other entries about sign-ins are about no object.
+    entries = TrailEntry.objects.filter(kind=KIND, object_id__gt="")
+    return entries.exclude(Exists(changed))
 
 
 def _signed_in(request: HttpRequest, user: Any, **_: Any) -> None:

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User as AdminUser
 from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from engagement.logins import sessions
 from engagement.models import LoginSession, SecondFactor
@@ -23,9 +24,10 @@ PASSWORD = "correct horse battery staple"
 @pytest.mark.slow
 @pytest.mark.whole
 def test_what_signs_in_is_found_nowhere(
-    provider: Provider, caplog: pytest.LogCaptureFixture
+    provider: Provider, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
+    settings.SSO_CREATES_LOGINS = True
     ada = AdminUser.objects.create_superuser("ada", "ada@example.com", PASSWORD)
     pages = []
 
