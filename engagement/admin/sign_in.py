@@ -1,17 +1,20 @@
 """Signing in: with a password and a second factor, or at an identity provider."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from functools import lru_cache, partial
+from smtplib import SMTPException
 from typing import Any
 
 from django.conf import settings
-from django.contrib import admin, auth
+from django.contrib import admin, auth, messages
 from django.contrib.auth import signals
 from django.contrib.auth.models import User as AdminUser
 from django.contrib.auth.views import LoginView
 from django.core import signing
+from django.core.mail import send_mail
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -34,6 +37,8 @@ from engagement.logins import (
 )
 from engagement.models import LoginSession
 from engagement.trail import entries, sign_ins
+
+logger = logging.getLogger(__name__)
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 # Of the session: a password that was right.
@@ -144,10 +149,13 @@ def second_factor_view(request: HttpRequest) -> HttpResponse:
         return redirect("admin:login")
     problem = ""
     if request.method == "POST":
-        problem = _check_factor(request, login)
+        problem, failures = _check_factor(request, login)
         if not problem:
             start_session(request, login, LoginSession.Method.PASSWORD, has_factor=True)
+            _tell_of_failures(request, failures - pending.get("failures", 0))
             return redirect(pending["next"])
+        # What the person did here is no news to them.
+        request.session[PENDING] = {**pending, "failures": pending.get("failures", 0) + failures}
     challenge = None if passkeys.host_problem(request) else passkeys.begin_proof(request, login)
     options, request.session[PASSKEY_STATE] = challenge or (None, None)
     context = {"options": options, "problem": problem, "login": login}
@@ -164,13 +172,14 @@ def _pending_login(pending: Mapping[str, Any]) -> AdminUser | None:
     return login
 
 
-def _check_factor(request: HttpRequest, login: AdminUser) -> str:
-    """Use up the code or the passkey of the form. Returns what is wrong with it."""
+def _check_factor(request: HttpRequest, login: AdminUser) -> tuple[str, int]:
+    """Use up the code or the passkey of the form. Returns what is wrong with it, and the number of
+    failures: of this attempt, or if it is right, of all since the last one that was."""
     now = timezone.now()
     attempt = second_factors.CodeAttempt(login.get_username(), "")
     if wait := throttle.register_attempt(attempt, now):
         security_log.log_sign_in_throttled(request, login.get_username())
-        return f"Too many wrong codes. Try again in {format_wait(wait)}."
+        return f"Too many wrong codes. Try again in {format_wait(wait)}.", 0
     if "credential" in request.POST:
         state = request.session.pop(PASSKEY_STATE, None)
         is_right = passkeys.use_passkey(request, login, state, request.POST["credential"], now)
@@ -184,9 +193,36 @@ def _check_factor(request: HttpRequest, login: AdminUser) -> str:
     if not is_right:
         _signal_failure(request, login.get_username())
         security_log.log_sign_in_failed(request, login.get_username())
-        return problem
-    throttle.register_success(attempt, now)
-    return ""
+        if throttle.count_failures(attempt, now) == second_factors.CODES.free:
+            _warn_by_email(request, login)
+        return problem, 1
+    return "", throttle.register_success(attempt, now)
+
+
+def _tell_of_failures(request: HttpRequest, failures: int) -> None:
+    """Tell the person of codes that others entered."""
+    if failures > 0:
+        codes = "1 wrong code was" if failures == 1 else f"{failures:,} wrong codes were"
+        messages.warning(
+            request,
+            f"Since you last signed in, {codes} entered after your password. If that was not you, "
+            "somebody knows your password: change it.",
+        )
+
+
+def _warn_by_email(request: HttpRequest, login: AdminUser) -> None:
+    """Warn the login's person of somebody who has their password and guesses codes."""
+    if not settings.HAS_EMAIL or not login.email:
+        return
+    text = (
+        f"Somebody entered the password of your login {login} at {request.get_host()}, and then "
+        f"{second_factors.CODES.free} wrong codes. Further attempts have to wait.\n\n"
+        "If that was not you, change your password: Your account, at the top of each page.\n"
+    )
+    try:
+        send_mail("Wrong codes at your login", text, settings.DEFAULT_FROM_EMAIL, [login.email])
+    except (SMTPException, OSError) as error:
+        logger.warning("A warning of wrong codes could not be sent: %s", type(error).__name__)
 
 
 # --- At the identity provider ---------------------------------------------------------------------
@@ -285,6 +321,8 @@ def _come_back(request: HttpRequest) -> HttpResponse:
     try:
         pending = oidc.PendingSignIn(**stored["request"])
         claims = provider().finish(request.GET.dict(), _callback_url(request), pending)
+        if not throttle.use_up(f"request {pending.state}", timezone.now(), PATIENCE):
+            raise oidc.SignInRefused("no sign-in", "This sign-in was used before. Start again.")
         login = identities.sign_on(
             claims,
             policy(request),

@@ -9,7 +9,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -22,12 +22,18 @@ TIMEOUT = (5, 10)
 MAX_RESPONSE_BYTES = 1_000_000
 # How long a process uses a provider's configuration and keys before it asks again.
 CACHE_SECONDS = 3600.0
+# How often it asks for the keys again before that, because a token does not fit them.
+KEYS_INTERVAL = 60.0
+# Of a subject by the standard, and of an address by the mail standards.
+MAX_SUBJECT, MAX_EMAIL = 255, 254
 # Seconds by which the clocks of the provider and of this machine may differ.
 CLOCK_SKEW = 60
 # The provider signs with a key of its own. A signature with the client secret says nothing new.
 ALGORITHMS = frozenset(
     ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 )
+
+EMAIL_CLAIMS = ("email", "email_verified")
 
 
 class SignInRefused(Exception):
@@ -83,9 +89,13 @@ class Claims:
 class Provider:
     """An identity provider. Its configuration and keys are cached."""
 
-    def __init__(self, settings: ProviderSettings) -> None:
+    def __init__(
+        self, settings: ProviderSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.settings = settings
+        self._clock = clock
         self._cache: dict[str, tuple[float, Any]] = {}
+        self._keys_fetched_again_at = float("-inf")
 
     def begin(
         self, redirect_uri: str, *, fresh_since: float | None = None
@@ -151,26 +161,21 @@ class Provider:
         """The claims of the ID token, if it is signed by the provider, for us, and for this
         sign-in."""
         try:
-            claims: dict[str, Any] = jwt.decode(
-                token,
-                self._key(token),
-                algorithms=sorted(ALGORITHMS),
-                audience=self.settings.client_id,
-                issuer=self.settings.issuer,
-                leeway=CLOCK_SKEW,
-                options={"require": ["exp", "iat", "sub", "aud", "iss"]},
-            )
+            claims = self._decode(token)
         except (jwt.ExpiredSignatureError, jwt.ImmatureSignatureError):
             raise self._refuse(
                 "clock",
                 f"The clocks of this service and of {self.settings.name} differ by more than a "
                 "minute. Ask an administrator to set the clock of the service's machine.",
             ) from None
-        except (jwt.PyJWTError, ValueError):
+        except (jwt.PyJWTError, ValueError, RecursionError):
             raise self._invalid() from None
         if not _is_same(str(claims.get("nonce", "")), pending.nonce):
             raise self._invalid()
-        if claims.get("azp", self.settings.client_id) != self.settings.client_id:
+        # A token for several services names the one that asked for it. One in a list is one.
+        is_for_several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
+        default = None if is_for_several else self.settings.client_id
+        if claims.get("azp", default) != self.settings.client_id:
             raise self._invalid()
         signed_in_at = claims.get("auth_time")
         # Some providers ignore the wish for a fresh sign-in, and do not tell.
@@ -184,45 +189,84 @@ class Provider:
             raise self._invalid()
         return claims
 
+    def _decode(self, token: str) -> dict[str, Any]:
+        """The claims of the token. If the known keys did not sign it, they are fetched again,
+        because providers change their keys, but not with each forged token."""
+        try:
+            return self._decode_with_known_keys(token)
+        except (jwt.InvalidKeyError, jwt.InvalidSignatureError):
+            if self._clock() - self._keys_fetched_again_at < KEYS_INTERVAL:
+                raise
+        self._keys_fetched_again_at = self._clock()
+        self._get(self._endpoint("jwks_uri"), is_cached=False)
+        return self._decode_with_known_keys(token)
+
+    def _decode_with_known_keys(self, token: str) -> dict[str, Any]:
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            self._key(token),
+            algorithms=sorted(ALGORITHMS),
+            audience=self.settings.client_id,
+            issuer=self.settings.issuer,
+            leeway=CLOCK_SKEW,
+            options={"require": ["exp", "iat", "sub", "aud", "iss"]},
+        )
+        return claims
+
     def _key(self, token: str) -> jwt.PyJWK:
-        """The provider's key that signed the token. An unknown key is looked for once more,
-        because providers change their keys."""
+        """The provider's key that the token names."""
         header = jwt.get_unverified_header(token)
         if header.get("alg") not in ALGORITHMS:
             raise jwt.InvalidAlgorithmError
-        for is_cached in (True, False):
-            keys = self._get(self._endpoint("jwks_uri"), is_cached=is_cached).get("keys", [])
-            for key in keys:
-                if key.get("use", "sig") == "sig" and key.get("kid") == header.get("kid"):
-                    return jwt.PyJWK(key, key.get("alg") or header["alg"])
+        for key in self._get(self._endpoint("jwks_uri")).get("keys", []):
+            if key.get("use", "sig") == "sig" and key.get("kid") == header.get("kid"):
+                return jwt.PyJWK(key, key.get("alg") or header["alg"])
         raise jwt.InvalidKeyError
 
     def _complete(self, claims: dict[str, Any], access_token: str) -> dict[str, Any]:
-        """The claims, with those that only the provider's user information has."""
-        claims_needed = ("email", self.settings.groups_claim)
+        """The claims, with those that only the provider's user information has. Whether an address
+        is verified is said by the document that has the address."""
+        names = set(EMAIL_CLAIMS[: 1 if self.settings.trusts_emails else 2])
         url = self._configuration().get("userinfo_endpoint")
-        if not url or not access_token or all(name in claims for name in claims_needed):
+        if not url or not access_token or names | {self.settings.groups_claim} <= set(claims):
             return claims
         more = self._fetch("GET", url, headers={"Authorization": f"Bearer {access_token}"})
-        # The standard: of another person, it must not be used.
-        return {**more, **claims} if more.get("sub") == claims["sub"] else claims
+        if more.get("sub") != claims["sub"]:
+            # The standard: of another person, it must not be used.
+            return claims
+        about_email = next((each for each in (claims, more) if names <= set(each)), claims)
+        merged = {**more, **claims}
+        for name in EMAIL_CLAIMS:
+            merged[name] = about_email.get(name)
+        return merged
 
     def _read(self, claims: dict[str, Any]) -> Claims:
         groups = claims.get(self.settings.groups_claim)
         if isinstance(groups, str):
             groups = [groups]
-        email = str(claims.get("email") or "").strip()
-        is_verified = claims.get("email_verified") in (True, "true") or (
-            self.settings.trusts_emails and "email_verified" not in claims
-        )
+        subject, email, name = (self._text(claims.get(claim)) for claim in ("sub", "email", "name"))
+        if not 0 < len(subject) <= MAX_SUBJECT:
+            raise self._invalid()
+        is_verified = claims.get("email_verified")
+        if is_verified is None:
+            is_verified = self.settings.trusts_emails
+        is_address = email.find("@") > 0 and len(email) <= MAX_EMAIL
         return Claims(
             issuer=self.settings.issuer,
-            subject=str(claims["sub"])[:255],
+            subject=subject,
             email=email,
-            is_email_verified=bool(email) and is_verified,
-            name=str(claims.get("name") or "").strip(),
+            # Some providers send it as a text. A number says nothing.
+            is_email_verified=is_address and (is_verified is True or is_verified == "true"),
+            name=name,
             groups=frozenset(map(str, groups)) if isinstance(groups, list) else None,
         )
+
+    def _text(self, claim: object) -> str:
+        """The claim as a text that the database can store."""
+        text = str(claim or "").strip()
+        if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+            raise self._invalid()
+        return text
 
     # --- The provider ---------------------------------------------------------------------------
 
@@ -245,9 +289,9 @@ class Provider:
 
     def _get(self, url: str, *, is_cached: bool = True) -> dict[str, Any]:
         at, answer = self._cache.get(url, (0.0, {}))
-        if not is_cached or not answer or time.monotonic() - at > CACHE_SECONDS:
+        if not is_cached or not answer or self._clock() - at > CACHE_SECONDS:
             answer = self._fetch("GET", url)
-            self._cache[url] = (time.monotonic(), answer)
+            self._cache[url] = (self._clock(), answer)
         document: dict[str, Any] = answer
         return document
 
@@ -265,7 +309,7 @@ class Provider:
                     body = response.raw.read(MAX_RESPONSE_BYTES, decode_content=True)
                     status = response.status_code
             answer = json.loads(body)
-        except (requests.RequestException, OSError, ValueError):
+        except (requests.RequestException, OSError, ValueError, RecursionError):
             raise self._unavailable() from None
         if method == "POST" and status in (400, 401):
             raise self._refused_by_provider(str(answer.get("error", "")))

@@ -120,7 +120,10 @@ def _credentials(login: AdminUser) -> list[AttestedCredentialData]:
 
 
 def _parsed(response: str) -> dict[str, Any]:
-    parsed = json.loads(response[:MAX_RESPONSE])
+    try:
+        parsed = json.loads(response[:MAX_RESPONSE])
+    except RecursionError:
+        raise ValueError("too deep") from None
     if not isinstance(parsed, dict):
         raise ValueError("not an object")
     return parsed

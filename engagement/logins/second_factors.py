@@ -4,7 +4,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pyotp
 import segno
@@ -12,12 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import User as AdminUser
 from django.db import transaction
 
-from engagement.logins.throttle import (
-    BY_NAME_AND_ADDRESS,
-    SignInAttempt,
-    ThrottleLimit,
-    digest_subject,
-)
+from engagement.logins.throttle import SignInAttempt, ThrottleLimit, digest_subject
 from engagement.models import ProductMember, RecoveryCode, SecondFactor
 
 ISSUER = "Engagement Data Service"
@@ -28,6 +23,9 @@ RECOVERY_ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 # 24 of 31 letters are 118 random bits, so that a digest needs no salt and no work.
 RECOVERY_GROUPS, RECOVERY_GROUP = 4, 6
 MAX_FACTORS = 20
+# Somebody who guesses codes knows the password. So failures count until the next success, however
+# slowly they come.
+CODES = ThrottleLimit(5, timedelta(seconds=30), timedelta(minutes=5), timedelta(days=365))
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class CodeAttempt(SignInAttempt):
     """An attempt to prove a second factor, after the password. It counts by login only."""
 
     def limits(self) -> dict[str, ThrottleLimit]:
-        return {digest_subject("second factor", self.name): BY_NAME_AND_ADDRESS}
+        return {digest_subject("second factor", self.name): CODES}
 
 
 def factors(login: AdminUser) -> Sequence[SecondFactor]:

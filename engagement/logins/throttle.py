@@ -17,7 +17,6 @@ from django.utils.crypto import salted_hmac
 
 from engagement.models import LoginAttempts
 
-# Failures count until this time has passed without another one.
 FAILURE_RETENTION = timedelta(minutes=15)
 # How long a login is known at an address after signing in from it.
 KNOWN_ADDRESS_RETENTION = timedelta(days=90)
@@ -26,11 +25,15 @@ NO_WAIT = timedelta()
 
 @dataclass(frozen=True)
 class ThrottleLimit:
-    """A number of free failures. Each further failure doubles the wait, up to the longest."""
+    """A number of free failures. Each further failure doubles the wait, up to the longest.
+
+    Failures count until ``retention`` has passed without another one.
+    """
 
     free: int
     first_wait: timedelta
     longest_wait: timedelta
+    retention: timedelta = FAILURE_RETENTION
 
     def wait(self, failures: int) -> timedelta:
         over = failures - self.free
@@ -86,21 +89,41 @@ def register_attempt(attempt: SignInAttempt, now: datetime) -> timedelta:
         wait = _wait(rows, limits, now)
         if wait <= NO_WAIT:
             for row in rows:
-                _count_failure(row, now)
+                _count_failure(row, limits[row.subject], now)
     return wait
 
 
-def register_success(attempt: SignInAttempt, now: datetime) -> None:
-    """Register the attempt as successful: it was no failure, and the name is known here now."""
-    limits = attempt.limits()
+def register_success(attempt: SignInAttempt, now: datetime) -> int:
+    """Register the attempt as successful: it was no failure, and the name is known here now.
+
+    Returns how many failures before it counted for nobody else.
+    """
+    limits, forgiven = attempt.limits(), 0
     with transaction.atomic(durable=True):
         for row in _locked(sorted(limits), now):
-            if limits[row.subject] is BY_NAME_AND_ADDRESS:
+            if limits[row.subject] in (BY_NAME, BY_ADDRESS):
+                row.failures = max(row.failures - 1, 0)
+            else:
+                forgiven += max(row.failures - 1, 0)
                 row.failures, row.succeeded_at = 0, now
                 row.keep_until = now + KNOWN_ADDRESS_RETENTION
-            else:
-                row.failures = max(row.failures - 1, 0)
             row.save(update_fields=["failures", "succeeded_at", "keep_until"])
+    return forgiven
+
+
+def count_failures(attempt: SignInAttempt, now: datetime) -> int:
+    """The highest number of failures that count against the attempt."""
+    limits = attempt.limits()
+    rows = LoginAttempts.objects.filter(subject__in=limits)
+    return max((_failures(row, limits[row.subject], now) for row in rows), default=0)
+
+
+def use_up(subject: str, now: datetime, lifetime: timedelta) -> bool:
+    """Use up what works once, and only for this time. Returns False if it is used up already."""
+    _, is_new = LoginAttempts.objects.get_or_create(
+        subject=digest_subject("used up", subject), defaults={"keep_until": now + lifetime}
+    )
+    return is_new
 
 
 def delete_expired(now: datetime) -> None:
@@ -138,20 +161,20 @@ def _is_known(row: LoginAttempts, now: datetime) -> bool:
     return row.succeeded_at is not None and now - row.succeeded_at < KNOWN_ADDRESS_RETENTION
 
 
-def _failures(row: LoginAttempts, now: datetime) -> int:
+def _failures(row: LoginAttempts, limit: ThrottleLimit, now: datetime) -> int:
     """The failures that still count."""
-    is_recent = row.failed_at is not None and now - row.failed_at < FAILURE_RETENTION
+    is_recent = row.failed_at is not None and now - row.failed_at < limit.retention
     return row.failures if is_recent else 0
 
 
 def _remaining(row: LoginAttempts, limit: ThrottleLimit, now: datetime) -> timedelta:
-    wait = limit.wait(_failures(row, now))
+    wait = limit.wait(_failures(row, limit, now))
     return max(wait - (now - row.failed_at), NO_WAIT) if row.failed_at else NO_WAIT
 
 
-def _count_failure(row: LoginAttempts, now: datetime) -> None:
-    row.failures, row.failed_at = _failures(row, now) + 1, now
-    row.keep_until = max(row.keep_until, now + FAILURE_RETENTION)
+def _count_failure(row: LoginAttempts, limit: ThrottleLimit, now: datetime) -> None:
+    row.failures, row.failed_at = _failures(row, limit, now) + 1, now
+    row.keep_until = max(row.keep_until, now + limit.retention)
     row.save(update_fields=["failures", "failed_at", "keep_until"])
 
 

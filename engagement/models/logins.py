@@ -9,7 +9,8 @@ from engagement.core.fields import EncryptedTextField
 
 
 class LoginAttempts(models.Model):
-    """The sign-in attempts with a name, from an address, or with a name from an address.
+    """The sign-in attempts with a name, from an address, or with a name from an address; or a
+    request to the identity provider that a person came back with, which works once.
 
     ``subject`` is a keyed digest of these (see ``engagement.logins.throttle``), because people may
     type a password as their name. ``failed_at`` is the time of the last of the ``failures``.

@@ -35,7 +35,11 @@ class Behavior:
     token: Mapping[str, Any] = field(default_factory=dict)
     is_down: bool = False
     signs_with: str = "own"
+    # Which key it publishes, under the same id.
+    publishes: str = "own"
     in_user_info: tuple[str, ...] = ()
+    # What the user information has besides, or instead.
+    user_info: Mapping[str, Any] = field(default_factory=dict)
     auth_methods: tuple[str, ...] = ("client_secret_basic",)
     named_issuer: str = ""
 
@@ -46,6 +50,7 @@ class Provider:
     def __init__(self) -> None:
         self.behavior = Behavior()
         self.key_id = "one"
+        self.keys_fetched = 0
         self._keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("own", "other")}
         self._codes: dict[str, dict[str, str]] = {}
         provider = self
@@ -120,10 +125,12 @@ class Provider:
                 "token_endpoint_auth_methods_supported": list(self.behavior.auth_methods),
             }
         if path == "/keys":
-            key = jwt.algorithms.ECAlgorithm.to_jwk(self._keys["own"].public_key(), as_dict=True)
+            self.keys_fetched += 1
+            published = self._keys[self.behavior.publishes].public_key()
+            key = jwt.algorithms.ECAlgorithm.to_jwk(published, as_dict=True)
             return 200, {"keys": [{**key, "kid": self.key_id, "use": "sig", "alg": "ES256"}]}
         if path == "/me" and headers["Authorization"] == "Bearer an access token":
-            return 200, dict(self.behavior.person)
+            return 200, {**self.behavior.person, **self.behavior.user_info}
         if path == "/token":
             return self._token(form, headers)
         return 404, {}

@@ -7,6 +7,7 @@ from typing import Any
 import pyotp
 import pytest
 from django.contrib.auth.models import User as AdminUser
+from django.core import mail
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
@@ -144,6 +145,69 @@ def test_guessing_codes_waits_however_often_the_password_is_right(maya: AdminUse
     assert "Too many wrong codes. Try again in 30 seconds." in page and not is_in(client)
 
 
+def guess(times: int) -> None:
+    for _ in range(times):
+        client, _ = enter_password()
+        enter_code(client, "000000")
+
+
+def later(monkeypatch: pytest.MonkeyPatch, **passed: float) -> datetime:
+    """The time from now on."""
+    now = timezone.now() + timedelta(**passed)
+    monkeypatch.setattr("engagement.admin.sign_in.timezone.now", lambda: now)
+    return now
+
+
+def test_wrong_codes_count_until_the_right_one_however_slowly_they_come(
+    maya: AdminUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = with_app(maya)
+    for hours in range(5):
+        later(monkeypatch, hours=1 if hours else 0)
+        guess(1)
+    client, _ = enter_password()
+    assert "Try again in 30 seconds." in enter_code(client, "000000").content.decode()
+    now = later(monkeypatch, minutes=1)
+    assert enter_code(client, pyotp.TOTP(secret).at(now)).status_code == 302
+    guess(4)
+    client, _ = enter_password()
+    page = enter_code(client, "000000").content.decode()
+    assert "The code is not right" in page, "they count from the start again"
+
+
+def test_a_person_is_told_of_codes_that_others_entered(maya: AdminUser) -> None:
+    secret = with_app(maya)
+    guess(2)
+    client, _ = enter_password()
+    enter_code(client, "000000")
+    enter_code(client, code_at(secret, timezone.now()))
+    text = "Since you last signed in, 2 wrong codes were entered after your password."
+    assert text in client.get("/admin/account/").content.decode()
+    assert text not in client.get("/admin/account/").content.decode(), "once"
+    # Nobody is told of their own ones.
+    client, _ = enter_password()
+    enter_code(client, "000000")
+    enter_code(client, code_at(secret, timezone.now() + STEP))
+    assert "wrong code" not in client.get("/admin/account/").content.decode()
+
+
+def test_the_mail_server_warns_a_person_whose_password_is_known(
+    maya: AdminUser, settings: Settings
+) -> None:
+    with_app(maya)
+    guess(5)
+    assert mail.outbox == [], "without a mail server"
+    second = AdminUser.objects.create_user("max", "max@example.com", PASSWORD, is_staff=True)
+    with_app(second)
+    settings.HAS_EMAIL = True
+    for _ in range(6):
+        client, _ = enter_password("max")
+        enter_code(client, "000000")
+    (email,) = mail.outbox
+    assert email.to == ["max@example.com"] and "5 wrong codes" in str(email.body)
+    assert PASSWORD not in str(email.body)
+
+
 @pytest.mark.parametrize("change", ["late", "password", "turned off", "nothing"])
 def test_the_second_step_ends_with_the_first(maya: AdminUser, change: str) -> None:
     secret = with_app(maya)
@@ -243,6 +307,20 @@ def test_nobody_removes_anothers_factor(maya: AdminUser) -> None:
     ray.post(f"/admin/account/factors/{SecondFactor.objects.get().pk}/remove/")
     ray.post("/admin/account/recovery-codes/")
     assert SecondFactor.objects.count() == 1 and RecoveryCode.objects.count() == 10
+
+
+@pytest.mark.parametrize("answer", ["[" * 20_000, '{"id":' * 3_000, "{}", "[]", "x"])
+def test_a_browsers_answer_that_is_no_passkey_is_refused(maya: AdminUser, answer: str) -> None:
+    client = logged_in(maya)
+    url = "/admin/account/passkeys/add/"
+    client.get(url, headers={"Host": "localhost"})
+    form = {"name": "Key", "credential": answer}
+    page = client.post(url, form, headers={"Host": "localhost"}).content.decode()
+    assert "The browser’s answer is not valid" in page.replace("&#x27;", "’")
+    with_app(maya)
+    client, _ = enter_password()
+    response = client.post("/admin/login/second-factor/", {"credential": answer})
+    assert "The passkey was not accepted" in response.content.decode() and not is_in(client)
 
 
 def test_passkeys_are_not_offered_where_browsers_allow_none(maya: AdminUser) -> None:

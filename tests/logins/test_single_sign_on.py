@@ -1,5 +1,6 @@
 """Single sign-on: who gets in as which login, with which roles, and what a refusal says."""
 
+import re
 import time
 from typing import Any
 
@@ -14,9 +15,11 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from config.sign_in import check_ways_in, oidc, role_mapping
+from engagement.admin import sign_in
 from engagement.logins import addresses, invites, sessions
 from engagement.models import (
     ExternalIdentity,
+    Invite,
     LoginSession,
     Product,
     ProductMember,
@@ -252,6 +255,13 @@ def test_a_stolen_or_repeated_answer_is_refused(provider: Provider, ada: AdminUs
         ({"nonce": "another"}, "own"),
         ({"aud": "another service"}, "own"),
         ({"aud": ["eds", "other"], "azp": "other"}, "own"),
+        ({"aud": ["eds", "other"]}, "own"),
+        ({"sub": ""}, "own"),
+        ({"sub": "x" * 256}, "own"),
+        ({"sub": "2489\0"}, "own"),
+        ({"name": "Ada\0Lovelace"}, "own"),
+        ({"email": "ada@example.com\0"}, "own"),
+        ({"email": "\ud800@example.com"}, "own"),
         ({"iss": "https://elsewhere.example.com"}, "own"),
         ({}, "other"),
         ({}, "nothing"),
@@ -265,6 +275,50 @@ def test_a_token_that_is_not_for_this_sign_in_is_refused(
     assert (
         refusal(provider) == "The answer of Example ID is not valid for this sign-in. Start again."
     )
+
+
+def test_an_audience_may_be_a_list(provider: Provider, ada: AdminUser) -> None:
+    for token in ({"aud": ["eds"]}, {"aud": ["eds", "other"], "azp": "eds"}):
+        provider.behavior.token = token
+        signed_in(provider)
+
+
+@pytest.mark.parametrize("verified", [1, 1.0, "1", "yes", [True], {"a": 1}, False, "false"])
+def test_only_true_says_that_an_address_is_verified(
+    provider: Provider, ada: AdminUser, verified: object
+) -> None:
+    provider.behavior.person = {**PERSON, "email_verified": verified}
+    assert "Verify it there" in refusal(provider)
+
+
+def test_an_address_is_verified_by_the_document_that_has_it(
+    provider: Provider, ada: AdminUser
+) -> None:
+    behavior = provider.behavior
+    # An address that the person typed at the provider, and another one that is verified.
+    behavior.in_user_info, behavior.token = ("email", "email_verified"), {"email": PERSON["email"]}
+    behavior.user_info = {"email": "mallory@example.com"}
+    assert refusal(provider).startswith("There is no login for mallory@example.com.")
+    behavior.token = {"email_verified": True}
+    behavior.user_info = {"email": PERSON["email"], "email_verified": False}
+    assert "Verify it there" in refusal(provider)
+    behavior.token = {"email": PERSON["email"], "email_verified": False}
+    behavior.user_info = {"email_verified": True}
+    assert "Verify it there" in refusal(provider)
+    behavior.token, behavior.user_info = {"email": PERSON["email"]}, {}
+    signed_in(provider)
+
+
+def test_a_request_to_the_provider_is_answered_once(provider: Provider, ada: AdminUser) -> None:
+    client = Client()
+    location = client.get(START)["Location"]
+    cookie = client.cookies["eds-sign-on"].value
+    assert client.get(CALLBACK, provider.authorize(location)).status_code == 302
+    # The same request, with another code of the provider.
+    again = Client()
+    again.cookies["eds-sign-on"] = cookie
+    answer = again.get(CALLBACK, provider.authorize(location))
+    assert answer.status_code == 403 and "used before" in answer.context["text"]
 
 
 def test_each_failure_has_a_sentence(
@@ -317,6 +371,27 @@ def test_keys_that_the_provider_changed_are_fetched_again(
     provider.key_id = "one"
 
 
+def test_a_key_that_changed_under_its_old_id_is_fetched_once_a_minute(
+    provider: Provider, ada: AdminUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signed_in(provider)
+    now = time.monotonic()
+    monkeypatch.setattr(sign_in.provider(), "_clock", lambda: now)
+    provider.behavior.signs_with = provider.behavior.publishes = "other"
+    before = provider.keys_fetched
+    signed_in(provider)
+    assert provider.keys_fetched == before + 1
+    # With tokens that nobody signs, nobody makes the service ask all the time.
+    provider.behavior.signs_with = "own"
+    for _ in range(3):
+        assert "not valid for this sign-in" in refusal(provider)
+    assert provider.keys_fetched == before + 1
+    now += 61
+    for _ in range(3):
+        assert "not valid for this sign-in" in refusal(provider)
+    assert provider.keys_fetched == before + 2
+
+
 def test_another_site_cannot_begin_it(provider: Provider) -> None:
     answer = Client().get(START, headers={"Sec-Fetch-Site": "cross-site"})
     assert answer["Location"] == "/admin/login/"
@@ -351,6 +426,27 @@ def test_passwords_can_be_turned_off_except_for_a_named_login(
     assert root.get("/admin/password_change/")["Location"] == "/admin/account/"
     settings.BREAK_GLASS_LOGIN = ""
     assert "id_password" not in Client().get("/admin/login/").content.decode()
+
+
+def test_while_passwords_are_off_no_link_offers_a_new_one(
+    provider: Provider, settings: Settings, root: Client
+) -> None:
+    settings.LOCAL_PASSWORDS, settings.BREAK_GLASS_LOGIN = False, "glass"
+    ada, glass = (AdminUser.objects.create_user(name, is_staff=True) for name in ("ada", "glass"))
+    url = reverse("admin:auth_user_password_change", args=[ada.pk])
+    for response in (root.get(url), root.post(url)):
+        assert response["Location"] == reverse("admin:auth_user_change", args=[ada.pk])
+    page = root.get(response["Location"]).content.decode()
+    assert "Passwords are turned off, so ada cannot have one." in page
+    assert not Invite.objects.exists()
+    url = reverse("admin:auth_user_password_change", args=[glass.pk])
+    (link,) = re.findall(r"/invite/\?token=edi_\w+", root.post(url).content.decode())
+    client = Client()
+    client.get(link)
+    password = "quite a secret"
+    client.post("/invite/", {"new_password1": password, "new_password2": password})
+    glass.refresh_from_db()
+    assert glass.check_password(password)
 
 
 # --- Proxies, which are gone ----------------------------------------------------------------------
