@@ -78,8 +78,8 @@ def at_work(
         case "An app for Jira or Confluence", "js":
             node = request.getfixturevalue("node")
             prefix = request.getfixturevalue("prefix")
-            site = f"ari:cloud:jira::site/{prefix}initech"
-            context = json.dumps({"accountId": f"{prefix}ada", "installContext": site})
+            installed_in = f"ari:cloud:jira::site/{prefix}initech"
+            context = json.dumps({"accountId": f"{prefix}ada", "installContext": installed_in})
             call = f"\nawait track({context}, 'Report_Created')\n"
             (folder / "snippet.mjs").write_text(code + call)
             run([node, "snippet.mjs"], folder)
