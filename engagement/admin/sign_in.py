@@ -259,6 +259,9 @@ def _record_in_trail(
         is_new = event is identities.SignOnEvent.MADE
         action = entries.Action.ADDED if is_new else entries.Action.CHANGED
         entries.record(actor, action, "login", note=event, **about)
+        if not is_new:
+            name = login.get_username()
+            security_log.log_factor_changed(request, "single_sign_on_connected", name)
         return
     entries.record(
         actor,

@@ -159,8 +159,13 @@ def test_letters_that_only_look_alike_are_another_address(
 
 
 def test_the_first_sign_in_takes_the_password_the_sessions_and_the_factors_away(
-    provider: Provider, member: Client, acme: Product, settings: Settings
+    provider: Provider,
+    member: Client,
+    acme: Product,
+    settings: Settings,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO")
     settings.HAS_EMAIL = True
     browser, _ = choose(invite_link(member, acme, ADDRESS), "carla")
     carla = AdminUser.objects.get(username="carla")
@@ -176,7 +181,7 @@ def test_the_first_sign_in_takes_the_password_the_sessions_and_the_factors_away(
     assert LoginSession.objects.filter(user=carla).count() == 1
     assert Client().get(f"/invite/?token={token}", follow=True).status_code == 404
     entry = TrailEntry.objects.get(kind="login", object_id=carla.pk, note__startswith="Connected")
-    assert entry.person == "carla"
+    assert entry.person == "carla" and "Single sign on connected" in caplog.text
 
 
 # --- Superusers by a group ------------------------------------------------------------------------
