@@ -125,6 +125,7 @@ class DropReason(models.TextChoices):
         "too_many_subjects",
         "Too many users and accounts: the product has no room for one more",
     )
+    PLACEHOLDER = "placeholder", "Placeholder: it names an id that stands for nobody"
 
 
 class DroppedMessage(models.Model):

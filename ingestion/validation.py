@@ -5,7 +5,7 @@ also learns what the messages would meet in the database as it is now, while the
 the time of recording. An ingestion key, which browsers show to everybody, learns nothing of that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ from django.utils import timezone
 from engagement.core import credentials
 from engagement.messages import Alias, Group, Identify, Message, ReceivedMessage, Track
 from engagement.models import Account, Credential, Product, User, Workspace
+from engagement.recording.placeholders import Split, split_placeholders
 from engagement.recording.suppression import split_suppressed
 from engagement.recording.trait_limits import merge_patches
 from engagement.traits import make_stamp
@@ -25,7 +26,12 @@ from ingestion.drain.message_ids import retention_period
 from ingestion.errors import IngestionError
 from ingestion.log.drops import NO_KEY, kind_of
 from ingestion.log.search import CLAMPED, CLOCK_HINT, SECONDS_HINT
-from ingestion.log.texts import REMEDIES, describe_dropped_traits, short_reason
+from ingestion.log.texts import (
+    REMEDIES,
+    describe_dropped_traits,
+    describe_left_out,
+    short_reason,
+)
 from ingestion.models import DropReason, IngestionKey, SeenMessageId
 from ingestion.payloads import Payload, UnusableMessage
 
@@ -108,6 +114,9 @@ def _check_message(
         return _dropped(message, problem, received_at)
     if isinstance(message, UnusableMessage):
         return _dropped(message, message.reason, received_at, message.detail)
+    _, nobody, left_out = _split_placeholders(message, received_at)
+    if nobody:
+        return _dropped(message, DropReason.PLACEHOLDER, received_at)
     if message.message_id is not None:
         if message.message_id in earlier_ids:
             return _dropped(message, DropReason.DUPLICATE, received_at)
@@ -116,9 +125,18 @@ def _check_message(
         "outcome": "accepted",
         "reason": None,
         "explanation": _ACCEPTED,
-        "notes": _clock_notes(message, received_at),
+        "notes": [*_clock_notes(message, received_at), *_placeholder_notes(left_out)],
         "message": describe_message(message, received_at),
     }
+
+
+def _split_placeholders(message: Message, received_at: datetime) -> Split:
+    return split_placeholders([ReceivedMessage(0, _LAST_ARRIVAL, received_at, message)])
+
+
+def _placeholder_notes(left_out: Mapping[int, str]) -> list[dict[str, str]]:
+    texts = (short_reason(DropReason.PLACEHOLDER, describe_left_out(id)) for id in left_out.values())
+    return [{"code": DropReason.PLACEHOLDER.value, "message": f"{text}."} for text in texts]
 
 
 class _Context:
@@ -166,6 +184,9 @@ def _read_message(message: Payload, context: _Context, received_at: datetime) ->
     """What would become of the message, sent with a key of the product that is read."""
     if isinstance(message, UnusableMessage):
         return _dropped(message, message.reason, received_at, message.detail)
+    _, nobody, left_out = _split_placeholders(message, received_at)
+    if nobody:
+        return _dropped(message, DropReason.PLACEHOLDER, received_at)
     if id(message) in context.forgotten:
         return _dropped(message, DropReason.FORGOTTEN, received_at)
     if message.message_id is not None:
@@ -176,6 +197,7 @@ def _read_message(message: Payload, context: _Context, received_at: datetime) ->
     notes = _time_notes(message, context, received_at)
     if message.message_id is not None:
         notes.append({"code": "message_id", "message": _DUPLICATE_IDS})
+    notes += _placeholder_notes(left_out)
     if missing:
         text = short_reason(DropReason.TOO_MANY_TRAITS, describe_dropped_traits(missing))
         notes.append(

@@ -13,6 +13,7 @@ from engagement.limits.new_names import Excess, split_excess
 from engagement.messages import ReceivedMessage
 from engagement.recording.batch import Batch, build_batch
 from engagement.recording.joining import join_users
+from engagement.recording.placeholders import split_placeholders
 from engagement.recording.resolve import resolve
 from engagement.recording.suppression import split_suppressed
 from engagement.recording.write import write
@@ -25,7 +26,9 @@ class RecordResult(NamedTuple):
     ``dropped_traits`` are the names of traits that their user or account has no room for, by the
     arrival of their message, and ``new_traits`` those that would give the product too many names.
     The rest of such a message is recorded. ``rejected_aliases`` would give a person too many ids.
-    ``excess`` would exceed a limit of the product.
+    ``excess`` would exceed a limit of the product. ``nobody`` are about a placeholder and no one
+    else. ``left_out`` is, by arrival, a placeholder that the message names beside its subject; the
+    rest of it is recorded.
     """
 
     suppressed: list[ReceivedMessage]
@@ -33,6 +36,8 @@ class RecordResult(NamedTuple):
     rejected_aliases: Sequence[ReceivedMessage] = ()
     excess: Sequence[tuple[ReceivedMessage, Excess]] = ()
     new_traits: Mapping[int, list[str]] = {}
+    nobody: Sequence[ReceivedMessage] = ()
+    left_out: Mapping[int, str] = {}
 
 
 def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
@@ -47,11 +52,15 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     enqueues the subjects whose scores change. Raises what the database raises: the caller decides
     whether that is the fault of a message.
     """
-    recordable, suppressed = split_suppressed(messages)
-    if not recordable:
-        return RecordResult(suppressed, {})
-    if not distribution.is_distributed():
-        return _record(recordable)._replace(suppressed=suppressed)
+    named, nobody, left_out = split_placeholders(messages)
+    recordable, suppressed = split_suppressed(named)
+    result = _record_by_node(recordable)
+    return result._replace(suppressed=suppressed, nobody=nobody, left_out=left_out)
+
+
+def _record_by_node(recordable: Sequence[ReceivedMessage]) -> RecordResult:
+    if not distribution.is_distributed() or not recordable:
+        return _record(recordable)
     dropped_traits: dict[int, list[str]] = {}
     rejected: list[ReceivedMessage] = []
     excess: list[tuple[ReceivedMessage, Excess]] = []
@@ -64,7 +73,7 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
         rejected += result.rejected_aliases
         excess += result.excess
         new_traits |= result.new_traits
-    return RecordResult(suppressed, dropped_traits, tuple(rejected), tuple(excess), new_traits)
+    return RecordResult([], dropped_traits, tuple(rejected), tuple(excess), new_traits)
 
 
 def _by_product(

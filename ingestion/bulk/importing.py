@@ -152,8 +152,9 @@ def _received(
 
 def _record(messages: Sequence[NumberedMessage], outcomes: LineOutcomes) -> None:
     unique, duplicates = message_ids.split_duplicates([message.received for message in messages])
-    forgotten, dropped_traits, unjoined, excess, new_traits = record(unique)
-    outcomes.recorded += len(unique) - len(forgotten) - len(unjoined) - len(excess)
+    result = record(unique)
+    forgotten, dropped_traits, unjoined, excess, new_traits, nobody, left_out = result
+    outcomes.recorded += len(unique) - sum(map(len, (forgotten, unjoined, excess, nobody)))
     outcomes.duplicates += len(duplicates)
     outcomes.forgotten += len(forgotten)
     rejected = {message.arrival for message in unjoined}
@@ -162,14 +163,25 @@ def _record(messages: Sequence[NumberedMessage], outcomes: LineOutcomes) -> None
         for message in messages
         if message.received.arrival in rejected
     )
+    placeholders = {message.arrival for message in nobody}
+    outcomes.problems += (
+        (message.number, f"{DropReason.PLACEHOLDER.label}.")
+        for message in messages
+        if message.received.arrival in placeholders
+    )
     kinds = {message.arrival: kind for message, kind in excess}
     outcomes.problems += (
         (message.number, f"{texts.short_reason(texts.EXCESS_REASONS[kind])}.")
         for message in messages
         if (kind := kinds.get(message.received.arrival))
     )
-    for message in messages if dropped_traits or new_traits else ():
+    for message in messages if dropped_traits or new_traits or left_out else ():
         arrival = message.received.arrival
+        if placeholder := left_out.get(arrival):
+            detail = texts.describe_left_out(placeholder)
+            outcomes.partial.append(
+                (message.number, f"{texts.short_reason(DropReason.PLACEHOLDER, detail)}.")
+            )
         detail = texts.describe_dropped_traits(dropped_traits.get(arrival), new_traits.get(arrival))
         if detail:
             reason = texts.short_reason(DropReason.TOO_MANY_TRAITS, detail)

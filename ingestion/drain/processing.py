@@ -21,7 +21,7 @@ from engagement.core.garbage import pause_gc
 from engagement.database import retries, sql
 from engagement.limits import limits
 from engagement.messages import ReceivedMessage, Statement
-from engagement.recording.record import record
+from engagement.recording.record import RecordResult, record
 from engagement.recording.suppression import split_suppressed
 from ingestion.drain import claims, message_ids, quarantine, rate_limits, traced, waiting
 from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
@@ -272,13 +272,15 @@ def _process(
                 ReceivedMessage(sender.product_id, claimed_message.id, received_at, message)
             )
     recordable, duplicates = message_ids.split_duplicates(recordable)
-    forgotten, dropped_traits, unjoined, over_limit, new_traits = record(recordable)
+    result = record(recordable)
+    forgotten, _, unjoined, over_limit, _, nobody, _ = result
     partly_recorded: list[Drop] = []
-    if duplicates or forgotten or dropped_traits or unjoined or over_limit or new_traits:
+    if duplicates or any(result):
         by_arrival = {message.id: message for message in claimed}
         for reason, rejected in (
             (DropReason.DUPLICATE, duplicates),
             (DropReason.FORGOTTEN, forgotten),
+            (DropReason.PLACEHOLDER, nobody),
         ):
             dropped += (
                 _drop(by_arrival[message.arrival], message.product_id, reason, message.message)
@@ -305,12 +307,12 @@ def _process(
             )
             for message in unjoined
         )
-        partly_recorded = list(_trait_drops(recordable, dropped_traits, new_traits, by_arrival))
+        partly_recorded = list(_partial_drops(recordable, result, by_arrival))
     # Last, because workers wait for each other's counts: all of them update the same few rows.
     drops.save_drops([*dropped, *partly_recorded], now)
     digests = {message.key_digest for message in claimed}
     save_key_use([sender for digest, sender in senders.items() if digest in digests], now)
-    rejected = [*forgotten, *unjoined, *(message for message, _ in over_limit)]
+    rejected = [*forgotten, *nobody, *unjoined, *(message for message, _ in over_limit)]
     return PartOutcome(
         hours.count_by_hour(recordable, rejected, dropped), _sampler.choose(recordable, rejected)
     )
@@ -331,23 +333,23 @@ def _invalid_key_drop(claimed: ClaimedMessage, sender: SenderKey | None, message
     return _drop(claimed, product_id, reason, message)
 
 
-def _trait_drops(
+def _partial_drops(
     recorded: Sequence[ReceivedMessage],
-    dropped_traits: Mapping[int, Sequence[str]],
-    new_traits: Mapping[int, Sequence[str]],
+    result: RecordResult,
     by_arrival: Mapping[int, ClaimedMessage],
 ) -> Iterator[Drop]:
-    """What is listed of messages that count as recorded, but without some of their traits."""
+    """What is listed of messages that count as recorded, but without something. Each is listed
+    once: the list has one row for a message."""
     for message in recorded:
         arrival = message.arrival
-        detail = texts.describe_dropped_traits(dropped_traits.get(arrival), new_traits.get(arrival))
+        reason = DropReason.TOO_MANY_TRAITS
+        detail = texts.describe_dropped_traits(
+            result.dropped_traits.get(arrival), result.new_traits.get(arrival)
+        )
+        if not detail and (placeholder := result.left_out.get(arrival)):
+            reason, detail = DropReason.PLACEHOLDER, texts.describe_left_out(placeholder)
         if detail:
-            drop = _drop(
-                by_arrival[message.arrival],
-                message.product_id,
-                DropReason.TOO_MANY_TRAITS,
-                message.message,
-            )
+            drop = _drop(by_arrival[arrival], message.product_id, reason, message.message)
             yield msgspec.structs.replace(drop, detail=detail)
 
 

@@ -37,6 +37,8 @@ REMEDIES = {
     DropReason.TOO_MANY_TRAITS: "Keep ids and dates out of trait names. To make room in a user or "
     "an account, send null for unused traits. For more names in the product, ask a superuser for a "
     "higher limit.",
+    DropReason.PLACEHOLDER: "Send no message while your application does not know the user, and "
+    "leave out an unknown account. Many people would share this id.",
     DropReason.INVALID: "Compare the request with the API documentation.",
 }
 
@@ -69,6 +71,7 @@ _SAME_TONE = {
         ),
         DropReason.TOO_MANY_TRAITS,
     ),
+    DropReason.PLACEHOLDER: DropReason.ANONYMOUS,
 }
 
 
@@ -135,6 +138,12 @@ def short_reason(reason: str, detail: str = "") -> str:
 
 
 TOO_MANY_IDS = f"a user has at most {MAX_IDS_PER_USER} ids"
+
+
+def describe_left_out(placeholder: str) -> str:
+    """The placeholder that a message names beside its user or account."""
+    return f"{_truncate(placeholder)} was left out; the rest was recorded"
+
 
 # Of up to 256 traits in a message.
 MAX_TRAITS_NAMED = 10

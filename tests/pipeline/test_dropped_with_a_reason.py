@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db.models import Sum
+from django.utils import timezone
 from msgspec.structs import replace
 
 from engagement.messages import Group, Identify
@@ -29,6 +30,48 @@ def drop_counts() -> set[tuple[str | None, date, str, int]]:
 def revoke(secret: str, at: datetime = NOON) -> None:
     hint = secret[:9]
     assert IngestionKey.objects.filter(hint=hint).update(revoked_at=at) == 1
+
+
+# --- Placeholders ---------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v2/track", {"userId": "undefined", "event": "opened"}),
+        ("/v2/identify", {"userId": "null"}),
+        ("/v2/group", {"groupId": "None"}),
+        ("/segment/v1/track", {"userId": 0, "event": "opened"}),
+        ("/segment/v1/alias", {"userId": "ada", "previousId": "anon"}),
+        ("/segment", {"type": "page", "userId": "[object Object]"}),
+        ("/segment/v1/batch", {"batch": [{"type": "identify", "userId": "Guest"}]}),
+        ("/v2/batch", {"batch": [{"type": "track", "userId": "test", "event": "opened"}]}),
+        ("/v1/events", {"user_id": "-1", "event": "opened"}),
+    ],
+)
+def test_a_placeholder_is_a_reason_at_every_door(
+    path: str, body: dict[str, Any], post: Post, acme: Product, acme_key: str
+) -> None:
+    assert post(path, {"api_key": acme_key, **body}).status_code in (200, 202)
+    drain(timezone.now())
+    assert [reason for _, reason in dropped()] == ["placeholder"]
+    assert not User.objects.exists() and not Account.objects.exists()
+
+
+def test_a_placeholder_beside_a_user_is_listed_and_the_rest_recorded(
+    acme: Product, acme_key: str
+) -> None:
+    (arrival,) = wait(acme_key, track("ada", group="undefined"))
+    drain()
+    row = DroppedMessage.objects.get()
+    assert (row.pk, row.reason, row.detail) == (
+        arrival,
+        "placeholder",
+        "undefined was left out; the rest was recorded",
+    )
+    assert counts(acme) == {("ada", "opened"): 1}
+    assert set(HourCount.objects.values_list("reason", "count")) == {("", 1)}
 
 
 # --- Keys -----------------------------------------------------------------------------------

@@ -249,3 +249,11 @@ def test_a_limit_comes_back_evenly() -> None:
     assert [limit.wait("a") for _ in range(61)] == [0] * 60 + [1]
     now[0] = 1.0
     assert [limit.wait("a"), limit.wait("a"), limit.wait("b")] == [0, 1, 0]
+
+
+def test_it_knows_placeholders(post: Post, acme: Product) -> None:
+    answer = only(validate(post, "/v2/validate/track", {"userId": "null", "event": "opened"}))
+    assert (answer["outcome"], answer["reason"]) == ("dropped", "placeholder")
+    beside = {**TRACK, "context": {"groupId": "undefined"}}
+    answer = only(validate(post, "/v2/validate/track", beside))
+    assert [note["code"] for note in answer["notes"]] == ["placeholder"]
