@@ -135,7 +135,9 @@ def _split_placeholders(message: Message, received_at: datetime) -> Split:
 
 
 def _placeholder_notes(left_out: Mapping[int, str]) -> list[dict[str, str]]:
-    texts = (short_reason(DropReason.PLACEHOLDER, describe_left_out(id)) for id in left_out.values())
+    texts = (
+        short_reason(DropReason.PLACEHOLDER, describe_left_out(id)) for id in left_out.values()
+    )
     return [{"code": DropReason.PLACEHOLDER.value, "message": f"{text}."} for text in texts]
 
 

@@ -4,13 +4,14 @@ Both depend on the aliases alone, and not on their order of arrival: the ids of 
 that aliases connect, in any direction and over any number of steps.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from engagement.recording.batch import AliasMessage, ExternalKey
 
-# A mistake of a sender could make all users one person, and that cannot be undone.
+# A mistake of a sender could make all users one person.
 MAX_IDS_PER_USER = 100
 
 # The timestamp and the arrival of an alias. The greater one is later.
@@ -42,33 +43,54 @@ def current_id(aliases: Iterable[StoredAlias]) -> str:
     return min(replaced, key=replaced.__getitem__)
 
 
+class Rejection(Enum):
+    """Why an alias joins nobody: the person would have too many ids, or its previous id is that of
+    another person already."""
+
+    TOO_MANY_IDS = "too many ids"
+    SHARED = "shared"
+
+
 class Grouping(NamedTuple):
     """The ids of the person of each id, and what became of the aliases.
 
-    All ids of a person have the same set. The rejected aliases would give a person too many ids.
+    All ids of a person have the same set.
     """
 
     ids: dict[ExternalKey, set[ExternalKey]]
     accepted: list[AliasMessage]
-    rejected: list[AliasMessage]
+    rejected: list[tuple[AliasMessage, Rejection]]
 
 
-def group_ids(persons: Iterable[set[ExternalKey]], aliases: Sequence[AliasMessage]) -> Grouping:
-    """Connect the ids that the aliases name. *persons* are the ids that are connected already."""
+def group_ids(
+    persons: Iterable[Collection[ExternalKey]],
+    aliases: Sequence[AliasMessage],
+    identified: Collection[ExternalKey] = (),
+    previous_ids: Collection[ExternalKey] = (),
+) -> Grouping:
+    """Connect the ids that the aliases name.
+
+    *persons* are the ids that are connected already, and *previous_ids* those that one of their
+    aliases replaced. The persons of *identified* are identified.
+    """
     ids: dict[ExternalKey, set[ExternalKey]] = {}
     for person in map(set, persons):
-        for id in person:
-            ids[id] = person
-    accepted: list[AliasMessage] = []
-    rejected: list[AliasMessage] = []
+        ids |= dict.fromkeys(person, person)
+    named = set(previous_ids)
+    grouping = Grouping(ids, [], [])
     for alias in sorted(aliases, key=lambda alias: (alias.at, alias.arrival)):
         previous = ids.setdefault(alias.previous, {alias.previous})
         own = ids.setdefault(alias.user, {alias.user})
         if previous is not own:
+            # What several people name as theirs, such as a device, stays with the first.
+            if alias.previous in named and not previous.isdisjoint(identified):
+                grouping.rejected.append((alias, Rejection.SHARED))
+                continue
             if len(previous) + len(own) > MAX_IDS_PER_USER:
-                rejected.append(alias)
+                grouping.rejected.append((alias, Rejection.TOO_MANY_IDS))
                 continue
             own |= previous
             ids |= dict.fromkeys(previous, own)
-        accepted.append(alias)
-    return Grouping(ids, accepted, rejected)
+        named.add(alias.previous)
+        grouping.accepted.append(alias)
+    return grouping

@@ -15,7 +15,13 @@ import msgspec
 
 from engagement.database import sql
 from engagement.recording import attribution, moving, stored_traits
-from engagement.recording.aliases import Grouping, StoredAlias, current_id, group_ids
+from engagement.recording.aliases import (
+    Grouping,
+    Rejection,
+    StoredAlias,
+    current_id,
+    group_ids,
+)
 from engagement.recording.batch import AliasMessage, ExternalKey, SubjectUpdate
 from engagement.recording.resolve import UserState, create_users, lock_rows
 from engagement.recording.trait_limits import TraitPatch
@@ -33,7 +39,7 @@ class JoinResult(NamedTuple):
     """
 
     accepted: list[AliasMessage]
-    rejected: list[AliasMessage]
+    rejected: list[tuple[AliasMessage, Rejection]]
     dropped_traits: dict[int, list[str]]
     entered_accounts: list[tuple[int, int]]
 
@@ -45,6 +51,11 @@ class Person(msgspec.Struct, eq=False):
     user: UserState
     ids: set[ExternalKey]
     aliases: dict[tuple[str, str], StoredAlias] = {}
+
+    @property
+    def previous_ids(self) -> set[ExternalKey]:
+        """The ids that an alias replaced."""
+        return {(self.user.product_id, previous_id) for previous_id, _ in self.aliases}
 
 
 class Join(NamedTuple):
@@ -72,14 +83,15 @@ class Join(NamedTuple):
         return [person.user for person in self.joined if not person.user.is_new]
 
 
-def join_users(messages: Sequence[AliasMessage]) -> JoinResult:
-    """Join the users that the aliases name, and store the aliases."""
+def join_users(messages: Sequence[AliasMessage], identified: Collection[ExternalKey]) -> JoinResult:
+    """Join the users that the aliases name, and store the aliases. The batch identifies the users
+    in *identified*."""
     # An alias from an id to itself joins nothing.
     naming = [message for message in messages if message.previous != message.user]
     itself = [message for message in messages if message.previous == message.user]
     if not naming:
         return JoinResult(itself, [], {}, [])
-    persons, grouping = _lock_persons(naming)
+    persons, grouping = _lock_persons(naming, identified)
     joins = _joins(persons, grouping)
     dropped, new_accounts = _merge_subjects(joins)
     _store_aliases(joins)
@@ -111,14 +123,21 @@ _READ_ALIASES: LiteralString = f"""
 """
 
 
-def _lock_persons(messages: Sequence[AliasMessage]) -> tuple[list[Person], Grouping]:
+def _lock_persons(
+    messages: Sequence[AliasMessage], identified: Collection[ExternalKey]
+) -> tuple[list[Person], Grouping]:
     """The persons that the aliases name, locked, and the groups that they make. Creates rows for
     unknown ids, unless their aliases are rejected."""
     keys = {key for message in messages for key in (message.previous, message.user)}
     created_ids: set[int] = set()
     while True:
         persons = _lock_known(keys, created_ids)
-        grouping = group_ids([person.ids for person in persons], messages)
+        grouping = group_ids(
+            [person.ids for person in persons],
+            messages,
+            {*identified, *(person.key for person in persons if person.user.is_identified)},
+            {key for person in persons for key in person.previous_ids},
+        )
         accepted = {
             key: SubjectUpdate(message.at, message.at)
             for message in grouping.accepted

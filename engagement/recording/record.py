@@ -11,6 +11,7 @@ from engagement.database import distribution, product_statistics
 from engagement.limits import trait_names
 from engagement.limits.new_names import Excess, split_excess
 from engagement.messages import ReceivedMessage
+from engagement.recording.aliases import Rejection
 from engagement.recording.batch import Batch, build_batch
 from engagement.recording.joining import join_users
 from engagement.recording.placeholders import split_placeholders
@@ -25,7 +26,7 @@ class RecordResult(NamedTuple):
     ``suppressed`` are the messages that name a user or an account that was deleted on request.
     ``dropped_traits`` are the names of traits that their user or account has no room for, by the
     arrival of their message, and ``new_traits`` those that would give the product too many names.
-    The rest of such a message is recorded. ``rejected_aliases`` would give a person too many ids.
+    The rest of such a message is recorded. ``rejected_aliases`` join nobody.
     ``excess`` would exceed a limit of the product. ``nobody`` are about a placeholder and no one
     else. ``left_out`` is, by arrival, a placeholder that the message names beside its subject; the
     rest of it is recorded.
@@ -33,7 +34,7 @@ class RecordResult(NamedTuple):
 
     suppressed: list[ReceivedMessage]
     dropped_traits: dict[int, list[str]]
-    rejected_aliases: Sequence[ReceivedMessage] = ()
+    rejected_aliases: Sequence[tuple[ReceivedMessage, Rejection]] = ()
     excess: Sequence[tuple[ReceivedMessage, Excess]] = ()
     new_traits: Mapping[int, list[str]] = {}
     nobody: Sequence[ReceivedMessage] = ()
@@ -62,7 +63,7 @@ def _record_by_node(recordable: Sequence[ReceivedMessage]) -> RecordResult:
     if not distribution.is_distributed() or not recordable:
         return _record(recordable)
     dropped_traits: dict[int, list[str]] = {}
-    rejected: list[ReceivedMessage] = []
+    rejected: list[tuple[ReceivedMessage, Rejection]] = []
     excess: list[tuple[ReceivedMessage, Excess]] = []
     new_traits: dict[int, list[str]] = {}
     for product_id, own in _by_product(recordable):
@@ -100,20 +101,25 @@ def _record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     return RecordResult(
         [],
         dropped_traits | batch.dropped_traits(),
-        [message for message in recordable if message.arrival in rejected] if rejected else (),
+        [
+            (message, rejected[message.arrival])
+            for message in (recordable if rejected else ())
+            if message.arrival in rejected
+        ],
         tuple(excess),
         limited_messages.dropped,
     )
 
 
-def _join(batch: Batch) -> tuple[dict[int, list[str]], set[int]]:
+def _join(batch: Batch) -> tuple[dict[int, list[str]], dict[int, Rejection]]:
     """Join the users that the batch's aliases name, before anything else is recorded of them.
 
-    Returns the dropped traits, and the arrivals of the rejected aliases.
+    Returns the dropped traits and the rejected aliases, by arrival.
     """
     if not batch.aliases:
-        return {}, set()
-    joined = join_users(batch.aliases)
+        return {}, {}
+    identified = [key for key, update in batch.users.items() if update.is_identified]
+    joined = join_users(batch.aliases, identified)
     batch.name_aliased_users(joined.accepted)
     batch.entered_accounts = joined.entered_accounts
-    return joined.dropped_traits, {alias.arrival for alias in joined.rejected}
+    return joined.dropped_traits, {alias.arrival: why for alias, why in joined.rejected}

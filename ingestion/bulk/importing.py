@@ -157,11 +157,11 @@ def _record(messages: Sequence[NumberedMessage], outcomes: LineOutcomes) -> None
     outcomes.recorded += len(unique) - sum(map(len, (forgotten, unjoined, excess, nobody)))
     outcomes.duplicates += len(duplicates)
     outcomes.forgotten += len(forgotten)
-    rejected = {message.arrival for message in unjoined}
+    rejected = {message.arrival: texts.REJECTIONS[why] for message, why in unjoined}
     outcomes.problems += (
-        (message.number, f"{texts.short_reason(DropReason.ALIAS, texts.TOO_MANY_IDS)}.")
+        (message.number, f"{texts.short_reason(DropReason.ALIAS, detail)}.")
         for message in messages
-        if message.received.arrival in rejected
+        if (detail := rejected.get(message.received.arrival))
     )
     placeholders = {message.arrival for message in nobody}
     outcomes.problems += (

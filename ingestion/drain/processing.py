@@ -303,16 +303,16 @@ def _process(
                     DropReason.ALIAS,
                     message.message,
                 ),
-                detail=texts.TOO_MANY_IDS,
+                detail=texts.REJECTIONS[why],
             )
-            for message in unjoined
+            for message, why in unjoined
         )
         partly_recorded = list(_partial_drops(recordable, result, by_arrival))
     # Last, because workers wait for each other's counts: all of them update the same few rows.
     drops.save_drops([*dropped, *partly_recorded], now)
     digests = {message.key_digest for message in claimed}
     save_key_use([sender for digest, sender in senders.items() if digest in digests], now)
-    rejected = [*forgotten, *nobody, *unjoined, *(message for message, _ in over_limit)]
+    rejected = [*forgotten, *nobody, *(message for message, _ in [*unjoined, *over_limit])]
     return PartOutcome(
         hours.count_by_hour(recordable, rejected, dropped), _sampler.choose(recordable, rejected)
     )

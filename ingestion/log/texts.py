@@ -9,7 +9,7 @@ import msgspec
 from engagement.core import charts
 from engagement.limits.new_names import Excess
 from engagement.messages import Alias, Track
-from engagement.recording.aliases import MAX_IDS_PER_USER
+from engagement.recording.aliases import MAX_IDS_PER_USER, Rejection
 from ingestion.models import DropReason
 from ingestion.payloads import UnusableMessage, decode
 
@@ -137,7 +137,10 @@ def short_reason(reason: str, detail: str = "") -> str:
     return f"{short}: {detail}" if detail else short
 
 
-TOO_MANY_IDS = f"a user has at most {MAX_IDS_PER_USER} ids"
+REJECTIONS = {
+    Rejection.TOO_MANY_IDS: f"a user has at most {MAX_IDS_PER_USER} ids",
+    Rejection.SHARED: "another user has the previous id already",
+}
 
 
 def describe_left_out(placeholder: str) -> str:

@@ -157,7 +157,7 @@ def test_products_do_not_share_ids(acme: Product, globex: Product) -> None:
 def test_a_user_has_a_bounded_number_of_ids(acme: Product, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aliases, "MAX_IDS_PER_USER", 3)
     result = record(received(acme, [alias(old, "new") for old in ("a", "b", "c", "d")]))
-    assert [message.message for message in result.rejected_aliases] == [
+    assert [message.message for message, _ in result.rejected_aliases] == [
         alias("c", "new"),
         alias("d", "new"),
     ]
