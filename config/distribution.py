@@ -66,6 +66,7 @@ TABLES: dict[str, Placement] = {
     "engagement_subjectchange": _distributed("a row for each user and account"),
     "engagement_changestamp": _distributed("locked and read with the changes"),
     "engagement_joinrequest": _distributed("joined with users"),
+    "engagement_partrequest": _distributed("joined with users"),
     "engagement_reattributionrequest": _distributed("joined with requests to join users"),
     "engagement_stalemark": _distributed("written with each batch, on the node of its counts"),
     "ingestion_seenmessageid": _distributed("grows with messages"),

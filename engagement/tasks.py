@@ -9,7 +9,7 @@ from engagement import telemetry
 from engagement.core import wakeups
 from engagement.database.retries import again_without_missing_nodes, leave_retry_to_beat
 from engagement.prometheus import RESCORE
-from engagement.recording import moving, reattribution
+from engagement.recording import moving, parting, reattribution
 from engagement.removal import deletion, forgetting, maintenance
 from engagement.rescoring import rescore as rescoring
 
@@ -62,14 +62,14 @@ def reattribute() -> None:
         return time.monotonic() > deadline
 
     moving.process_requests(out_of_time)
+    parting.process_requests(out_of_time)
     reattribution.process_requests(out_of_time)
     request_rescore()
 
 
 def _has_moves() -> bool:
-    return again_without_missing_nodes(
-        lambda: moving.has_requests() or reattribution.has_requests()
-    )
+    rooms = (moving, parting, reattribution)
+    return again_without_missing_nodes(lambda: any(room.has_requests() for room in rooms))
 
 
 @shared_task

@@ -31,6 +31,7 @@ from engagement.admin.lists.actions import (
 from engagement.admin.lists.page import find_list, page_context
 from engagement.admin.lists.state import GoTo
 from engagement.admin.pages import ExtraView
+from engagement.admin.parting import PartableAdmin, describe_progress
 from engagement.admin.scoping import deferred_script
 from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_list_url
 from engagement.admin.time_format import format_ago
@@ -172,8 +173,12 @@ class SubjectAdmin(ForgettableAdmin):
 
 
 @admin.register(User)
-class UserAdmin(SubjectAdmin):
+class UserAdmin(PartableAdmin, SubjectAdmin):
     scope = SubjectScope.USER
+    extra_views: ClassVar[Sequence[ExtraView]] = [
+        *SubjectAdmin.extra_views,
+        *PartableAdmin.extra_views,
+    ]
     fields = ["external_id", "shown_name", "shown_email", "product", "first_seen_at"]
     fields += ["last_message"]
 
@@ -204,6 +209,7 @@ class UserAdmin(SubjectAdmin):
             **context,
             "accounts": subject_details.account_rows(obj, workspace_id),
             "events": subject_details.events_of_user(obj, workspace_id),
+            "progress": describe_progress(obj),
         }
 
 

@@ -45,6 +45,7 @@ from engagement.models.subjects import (
     Alias,
     JoinRequest,
     Membership,
+    PartRequest,
     ReattributionRequest,
     User,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "MovedThreshold",
     "OperationCounter",
     "OrderChunk",
+    "PartRequest",
     "Product",
     "ProductLimits",
     "ProductMember",

@@ -41,7 +41,8 @@ class Event(models.Model):
     """One event of one user. Append-only, partitioned by month of ``occurred_at``.
 
     ``arrival`` is the message's place in the order of arrival: recording a message twice violates
-    the key. ``account`` is the one that the user was in when the event happened.
+    the key. ``account`` is the one that the user was in when the event happened. ``id_number`` is
+    the number of the id that it came with (``User.id_number``), None for that of the user's row.
     """
 
     pk = models.CompositePrimaryKey("product_id", "user_id", "occurred_at", "arrival")
@@ -64,6 +65,7 @@ class Event(models.Model):
     occurred_at = models.DateTimeField()
     received_at = models.DateTimeField()
     arrival = models.BigIntegerField()
+    id_number = models.BigIntegerField(null=True)
 
     class Meta:
         indexes = [

@@ -1,5 +1,6 @@
 """Users, accounts, and the memberships that say which users are in which accounts."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import F
@@ -9,6 +10,7 @@ from django.db.models.functions import Coalesce, Left, Lower
 from engagement.core.product_keys import ProductForeignKey
 
 EXTERNAL_ID_LENGTH = 512
+SEVERAL_IDS = 0
 # A longer text does not fit into an index entry, and no email address or domain is longer.
 INDEXED_TEXT_LENGTH = 320
 
@@ -87,6 +89,9 @@ class User(Subject):
     name it, so an event at or after that time needs no lookup. ``account_since`` is None while all
     memberships name the same account, which then owns all the user's events.
 
+    ``id_number`` is the number of ``external_id``, None for that of the row. Two rows that exchange
+    their ids exchange the numbers, too, so events and memberships know which id they came with.
+
     A row with ``joined_to`` stands for an id that an alias joined to another user: it leads to that
     user's row, which is never joined itself, and is shown nowhere.
     """
@@ -97,6 +102,7 @@ class User(Subject):
         Account, null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="users"
     )
     account_since = models.DateTimeField(null=True)
+    id_number = models.BigIntegerField(null=True)
     joined_to = ProductForeignKey(
         "self", null=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
     )
@@ -126,7 +132,11 @@ class User(Subject):
 
 
 class Membership(models.Model):
-    """A user belongs to an account from a time on. Of two at one time the later arrival counts."""
+    """A user belongs to an account from a time on. Of two at one time the later arrival counts.
+
+    ``id_number`` is the number of the id that said so (``User.id_number``): None for that of the
+    user's row, ``SEVERAL_IDS`` for more than one.
+    """
 
     pk = models.CompositePrimaryKey("product_id", "user_id", "occurred_at", "account_id")
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_index=False)
@@ -136,6 +146,7 @@ class Membership(models.Model):
     )
     occurred_at = models.DateTimeField()
     arrival = models.BigIntegerField()
+    id_number = models.BigIntegerField(null=True)
 
     def __str__(self) -> str:
         return f"user {self.user_id} in account {self.account_id} at {self.occurred_at}"
@@ -187,6 +198,37 @@ class JoinRequest(models.Model):
 
     def __str__(self) -> str:
         return f"rows of joined user {self.user_id}"
+
+
+class PartRequest(models.Model):
+    """Says that rows which came with some ids are still to be moved to a user of their own.
+
+    ``numbers`` are those of the ids (``User.id_number``). Events up to ``after_at`` and
+    ``after_arrival`` are moved, ``moved`` of about ``total``. ``engagement.recording.parting``
+    moves them in bounded steps.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    product = models.ForeignKey(
+        "engagement.Product", on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
+    user_id = models.BigIntegerField()
+    target_id = models.BigIntegerField()
+    numbers = ArrayField(models.BigIntegerField())
+    after_at = models.DateTimeField(null=True)
+    after_arrival = models.BigIntegerField(default=0)
+    moved = models.BigIntegerField(default=0)
+    total = models.BigIntegerField(default=0)
+    requested_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            # A user's page shows the progress, and forgetting looks for what is left to move.
+            models.Index(fields=["product", "user_id"], name="part_request_by_user"),
+        ]
+
+    def __str__(self) -> str:
+        return f"rows of user {self.user_id} for user {self.target_id}"
 
 
 class ReattributionRequest(models.Model):

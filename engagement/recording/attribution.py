@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any, LiteralString, NamedTuple, TypeAlias
 
 from engagement.database import sql
+from engagement.models.subjects import SEVERAL_IDS
 from engagement.recording import reattribution
 from engagement.recording.reattribution import Span
 from engagement.recording.resolve import UserState, lock_users_for_update
@@ -22,11 +23,15 @@ from engagement.scores.rescore_queue import ChangedCount
 
 
 class MembershipRecord(NamedTuple):
-    """A user belongs to an account from a time on. Of two at one time the later arrival counts."""
+    """A user belongs to an account from a time on. Of two at one time the later arrival counts.
+
+    ``id_number`` is that of the id which said so, where the membership is to be stored.
+    """
 
     at: datetime
     arrival: int
     account_id: int
+    id_number: int = SEVERAL_IDS
 
 
 # Each account that the user was in, with the start; the first start is None, "from the beginning".
@@ -90,11 +95,17 @@ def changes_attribution(user: UserState, memberships: Sequence[MembershipRecord]
 # --- Storing memberships --------------------------------------------------------------------
 
 _STORE: LiteralString = """
-    INSERT INTO engagement_membership AS m (product_id, user_id, occurred_at, account_id, arrival)
-    SELECT * FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(at)b::timestamptz[],
-                         %(accounts)b::bigint[], %(arrivals)b::bigint[])
+    INSERT INTO engagement_membership AS m
+        (product_id, user_id, occurred_at, account_id, arrival, id_number)
+    SELECT product_id, user_id, occurred_at, account_id, arrival, NULLIF(id_number, user_id)
+    FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(at)b::timestamptz[],
+                %(accounts)b::bigint[], %(arrivals)b::bigint[], %(numbers)b::bigint[])
+         AS k(product_id, user_id, occurred_at, account_id, arrival, id_number)
     ON CONFLICT (product_id, user_id, occurred_at, account_id)
-    DO UPDATE SET arrival = GREATEST(m.arrival, EXCLUDED.arrival)
+    DO UPDATE SET
+        arrival = GREATEST(m.arrival, EXCLUDED.arrival),
+        id_number = CASE WHEN m.id_number IS NOT DISTINCT FROM EXCLUDED.id_number
+                         THEN m.id_number ELSE 0 END
 """
 
 
@@ -135,12 +146,15 @@ def _changed_by(neighbors: list[MembershipRecord], new: list[MembershipRecord]) 
 
 def _store(memberships: dict[int, list[MembershipRecord]], users: dict[int, UserState]) -> None:
     # One row per key: a statement must not write the same row twice. Sorted against deadlocks.
-    latest: dict[tuple[int, int, datetime, int], int] = {}
+    latest: dict[tuple[int, int, datetime, int], tuple[int, int]] = {}
     for user_id, new in memberships.items():
-        for at, arrival, account_id in sorted(new):
-            latest[users[user_id].product_id, user_id, at, account_id] = arrival
-    rows = [(*key, arrival) for key, arrival in sorted(latest.items())]
-    sql.execute(_STORE, sql.arrays(rows, "products", "users", "at", "accounts", "arrivals"))
+        for at, arrival, account_id, number in sorted(new):
+            key = (users[user_id].product_id, user_id, at, account_id)
+            is_same = latest.get(key, (arrival, number))[1] == number
+            latest[key] = (arrival, number if is_same else SEVERAL_IDS)
+    rows = [(*key, *row) for key, row in sorted(latest.items())]
+    columns = ("products", "users", "at", "accounts", "arrivals", "numbers")
+    sql.execute(_STORE, sql.arrays(rows, *columns))
 
 
 # The times before, at, and after each new membership that have memberships, with the one that

@@ -52,22 +52,27 @@ class SubjectUpdate(msgspec.Struct):
 
 
 class MembershipMessage(msgspec.Struct, frozen=True, gc=False):
-    """A message says that a user is in an account."""
+    """A message says that a user is in an account.
+
+    ``id_number`` is the number of the id that it names if another user has that one's rows.
+    """
 
     user: ExternalKey
     account: ExternalKey
     at: datetime
     arrival: int
+    id_number: int | None = None
 
 
 class TrackMessage(msgspec.Struct, frozen=True, gc=False):
-    """A message says what a user did."""
+    """A message says what a user did. ``id_number`` is like that of a membership."""
 
     user: ExternalKey
     event: ExternalKey
     at: datetime
     received_at: datetime
     arrival: int
+    id_number: int | None = None
 
 
 class CountMessage(msgspec.Struct, frozen=True, gc=False):
@@ -128,8 +133,11 @@ class Batch(msgspec.Struct):
                 _get_update(self.users, user, alias.at)
                 self.aliased_users.add(user)
 
-    def rename_users(self, names: dict[ExternalKey, ExternalKey]) -> None:
-        """Have all that the batch says about the users be about those that they are joined to."""
+    def rename_users(
+        self, names: dict[ExternalKey, ExternalKey], numbers: dict[ExternalKey, int]
+    ) -> None:
+        """Have all that the batch says about the users be about those that they are joined to, and
+        remember the numbers of their ids."""
         for old, new in names.items():
             update = self.users.pop(old)
             if new in self.users:
@@ -137,7 +145,10 @@ class Batch(msgspec.Struct):
             else:
                 self.users[new] = update
         self.aliased_users = {names.get(user, user) for user in self.aliased_users}
-        for messages in (self.memberships, self.tracks, self.counts):
+        _rename_users_of(self.counts, names)
+        named: tuple[list[Any], ...] = (self.memberships, self.tracks)
+        for messages in named:
+            _number_ids_of(messages, numbers)
             _rename_users_of(messages, names)
 
     def dropped_traits(self) -> dict[int, list[str]]:
@@ -264,6 +275,12 @@ def _get_update(
     else:
         update.widen(at)
     return update
+
+
+def _number_ids_of(messages: list[Any], numbers: dict[ExternalKey, int]) -> None:
+    for place, message in enumerate(messages):
+        if message.user in numbers and message.id_number is None:
+            messages[place] = msgspec.structs.replace(message, id_number=numbers[message.user])
 
 
 def _rename_users_of(messages: list[Any], names: dict[ExternalKey, ExternalKey]) -> None:

@@ -14,10 +14,11 @@ from engagement.scores.rescore_queue import ChangedCount
 
 _COPY_EVENTS: LiteralString = """
     COPY engagement_event
-        (product_id, user_id, occurred_at, arrival, account_id, event_name_id, received_at)
+        (product_id, user_id, occurred_at, arrival, account_id, event_name_id, received_at,
+         id_number)
     FROM STDIN (FORMAT BINARY)
 """
-_EVENT_TYPES = ("int8", "int8", "timestamptz", "int8", "int8", "int8", "timestamptz")
+_EVENT_TYPES = ("int8", "int8", "timestamptz", "int8", "int8", "int8", "timestamptz", "int8")
 
 
 def write_events(batch: Batch, rows: BatchRows) -> tuple[set[ChangedCount], dict[int, int]]:
@@ -47,9 +48,14 @@ def _count_events(
     accounts = attribution.accounts_at([(users[track.user], track.at) for track in tracks])
     events: list[sql.Row] = []
     for track, account_id in zip(tracks, accounts, strict=True):
-        at, product, user_id = track.at, track.user[0], users[track.user].id
+        user = users[track.user]
+        at, product, user_id = track.at, track.user[0], user.id
         name_id = rows.event_name_ids[track.event]
-        events.append((product, user_id, at, track.arrival, account_id, name_id, track.received_at))
+        number = track.id_number or user.id_number
+        events.append(
+            (product, user_id, at, track.arrival, account_id, name_id, track.received_at)
+            + ((None,) if number == user_id else (number,))
+        )
         key = (product, user_id, at.toordinal(), name_id, account_id or NO_ACCOUNT)
         count, last_at = counts.get(key, (0, at))
         counts[key] = (count + 1, at if at > last_at else last_at)

@@ -131,7 +131,7 @@ def _lock_persons(
     keys = {key for message in messages for key in (message.previous, message.user)}
     created_ids: set[int] = set()
     while True:
-        persons = _lock_known(keys, created_ids)
+        persons = lock_known(keys, created_ids)
         grouping = group_ids(
             [person.ids for person in persons],
             messages,
@@ -150,7 +150,7 @@ def _lock_persons(
         created_ids |= {user.id for user in create_users(missing, accepted).values()}
 
 
-def _lock_known(keys: Collection[ExternalKey], created_ids: set[int]) -> list[Person]:
+def lock_known(keys: Collection[ExternalKey], created_ids: set[int]) -> list[Person]:
     """The persons who have any of the ids. Those in *created* are new."""
     while True:
         owners = {
@@ -366,26 +366,35 @@ _TAKE_ID: LiteralString = f"""
     UPDATE engagement_user u SET external_id = 'joined ' || %(unique)s::text || ' ' || u.id
     FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, external_id)
     WHERE u.product_id = k.product_id AND u.external_id = k.external_id AND {sql.on_node("u")}
-    RETURNING u.product_id, k.external_id, u.id
+    RETURNING u.product_id, k.external_id, u.id, COALESCE(u.id_number, u.id)
 """
 _GIVE_IDS: LiteralString = f"""
-    UPDATE engagement_user u SET external_id = k.external_id
-    FROM unnest(%(ids)b::bigint[], %(keys)b::text[]) AS k(id, external_id)
+    UPDATE engagement_user u SET external_id = k.external_id, id_number = NULLIF(k.number, u.id)
+    FROM unnest(%(ids)b::bigint[], %(keys)b::text[], %(numbers)b::bigint[])
+         AS k(id, external_id, number)
     WHERE u.id = k.id AND {sql.on_node("u")}
 """
 
 
 def _rename(joins: Sequence[Join]) -> None:
     """Give the rows that are left the ids that stand for their persons."""
-    renamed = {
-        current: join.survivor for join in joins if (current := join.current) != join.survivor.key
-    }
+    exchange_ids(
+        {current: join.survivor for join in joins if (current := join.current) != join.survivor.key}
+    )
+
+
+def exchange_ids(renamed: dict[ExternalKey, Person]) -> None:
+    """Give each person's row another id of the person, and the row of that id the person's old
+    one."""
     if not renamed:
         return
     keys = sql.arrays(sorted(renamed), "products", "keys")
     rows = sql.fetch(_TAKE_ID, {**keys, "unique": str(uuid.uuid4())})
     for side in (
-        [(renamed[product, id].user.id, id) for product, id, _ in rows],
-        [(row_id, renamed[product, id].key[1]) for product, id, row_id in rows],
+        [(renamed[product, id].user.id, id, number) for product, id, _, number in rows],
+        [
+            (row_id, renamed[product, id].key[1], renamed[product, id].user.id_number)
+            for product, id, row_id, _ in rows
+        ],
     ):
-        sql.execute(_GIVE_IDS, sql.arrays(sorted(side), "ids", "keys"))
+        sql.execute(_GIVE_IDS, sql.arrays(sorted(side), "ids", "keys", "numbers"))

@@ -213,7 +213,7 @@ def _move(user: JoinedUser, limit: int) -> bool:
     ((_, survivor),) = lock_rows([user.kept_id])
     changed: set[ChangedCount] = set()
     if memberships:
-        changed |= _store_memberships(survivor, memberships)
+        changed |= store_memberships(survivor, memberships)
     if times and survivor.account_id is not None:
         span = Span(user.product_id, survivor.id, min(times), max(times) + _MICROSECOND)
         changed |= reattribution.reattribute_spans([span], len(memberships))
@@ -231,7 +231,8 @@ _TAKE_COUNTS = _TAKE.format(
     table="engagement_dailycount", columns="day, event_name_id, account_id, count, last_at"
 )
 _TAKE_MEMBERSHIPS = _TAKE.format(
-    table="engagement_membership", columns="occurred_at, arrival, account_id"
+    table="engagement_membership",
+    columns="occurred_at, arrival, account_id, COALESCE(id_number, user_id)",
 )
 
 
@@ -261,7 +262,8 @@ _LAST_OF_STEP: LiteralString = """
     OFFSET %(limit)s - 1 LIMIT 1
 """
 _MOVE_EVENTS: LiteralString = """
-    UPDATE engagement_event SET user_id = %(kept)s
+    UPDATE engagement_event
+    SET user_id = %(kept)s, id_number = NULLIF(COALESCE(id_number, user_id), %(kept)s)
     WHERE product_id = %(product)s AND user_id = %(user)s
       AND (%(at)s::timestamptz IS NULL
            OR (occurred_at, arrival) <= (%(at)s::timestamptz, %(arrival)s::bigint))
@@ -289,7 +291,7 @@ _SET_ACCOUNT: LiteralString = f"""
 """
 
 
-def _store_memberships(
+def store_memberships(
     survivor: UserState, memberships: list[MembershipRecord]
 ) -> set[ChangedCount]:
     """Store the memberships, as if they had been the other user's from the first."""

@@ -22,6 +22,7 @@ class UserState(msgspec.Struct, eq=False):
 
     ``is_new`` is whether this batch created it, ``trait_bytes`` the size of the traits in the
     table. ``joined_to`` is the user that it is joined to; the batch changes that one instead.
+    ``id_number`` is the number of the row's id.
     """
 
     id: int
@@ -34,6 +35,7 @@ class UserState(msgspec.Struct, eq=False):
     is_new: bool = False
     trait_bytes: int = 0
     joined_to: int | None = None
+    id_number: int = 0
 
     @property
     def member_of(self) -> int | None:
@@ -63,7 +65,7 @@ def resolve(batch: Batch) -> BatchRows:
     users = ensure_users(batch.users, writable)
     # Another worker may join the user that the first look found.
     while names := _names_of_joined(users):
-        batch.rename_users(names)
+        batch.rename_users(names, {key: users[key].id_number for key in names})
         writable = batch.users_to_write()
         users = ensure_users(batch.users, writable)
     return BatchRows(event_name_ids, account_ids, complete, users, writable)
@@ -188,7 +190,8 @@ def _new_accounts(
 
 _LOCK_USERS: LiteralString = f"""
     SELECT u.product_id, u.external_id, u.id, u.is_identified, u.account_id, u.account_since,
-           u.first_seen_at, u.last_seen_at, pg_column_size(u.traits), u.joined_to_id
+           u.first_seen_at, u.last_seen_at, pg_column_size(u.traits), u.joined_to_id,
+           COALESCE(u.id_number, u.id)
     FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, external_id)
     JOIN engagement_user u USING (product_id, external_id)
     WHERE {sql.on_node("u")}
@@ -250,9 +253,9 @@ def _lock(statement: LiteralString, keys: Collection[ExternalKey]) -> dict[Exter
 
 
 def _read_row(row: sql.Row) -> tuple[ExternalKey, UserState]:
-    product, external_id, id, identified, account, since, first, last, size, joined_to = row
+    product, external_id, id, identified, account, since, first, last, size, joined_to, number = row
     return (product, external_id), UserState(
-        id, product, identified, account, since, first, last, False, size, joined_to
+        id, product, identified, account, since, first, last, False, size, joined_to, number
     )
 
 
@@ -264,7 +267,15 @@ def create_users(
     created_ids = _fetch_ids(_CREATE_USERS, sql.arrays(rows, "products", "keys", "first", "last"))
     return {
         key: UserState(
-            id, key[0], False, None, None, updates[key].first_at, updates[key].last_at, is_new=True
+            id,
+            key[0],
+            False,
+            None,
+            None,
+            updates[key].first_at,
+            updates[key].last_at,
+            is_new=True,
+            id_number=id,
         )
         for key, id in created_ids.items()
     }
@@ -272,7 +283,7 @@ def create_users(
 
 _LOCK_ROWS: LiteralString = f"""
     SELECT product_id, external_id, id, is_identified, account_id, account_since, first_seen_at,
-           last_seen_at, pg_column_size(traits), joined_to_id
+           last_seen_at, pg_column_size(traits), joined_to_id, COALESCE(id_number, id)
     FROM engagement_user u WHERE id = ANY(%(ids)b::bigint[]) AND {sql.on_node("u")}
     ORDER BY id FOR UPDATE
 """

@@ -51,7 +51,12 @@ def _write_memberships(batch: Batch, rows: BatchRows) -> set[ChangedCount]:
     memberships: dict[int, list[MembershipRecord]] = defaultdict(list)
     for message in batch.memberships:
         memberships[rows.users[message.user].id].append(
-            MembershipRecord(message.at, message.arrival, rows.account_ids[message.account])
+            MembershipRecord(
+                message.at,
+                message.arrival,
+                rows.account_ids[message.account],
+                message.id_number or rows.users[message.user].id_number,
+            )
         )
     if not memberships:
         return set()

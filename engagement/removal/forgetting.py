@@ -19,7 +19,7 @@ from engagement.database.arrivals import take_arrivals
 from engagement.models import Alias, ForgottenSubject, ScoreSet, User
 from engagement.models.activity import NO_ACCOUNT
 from engagement.orders import stored as orders
-from engagement.recording import attribution, moving, reattribution
+from engagement.recording import attribution, moving, parting, reattribution
 from engagement.recording.resolve import lock_users_for_update
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.scopes import get_kind
@@ -178,6 +178,9 @@ def _erase_row(forgotten: ForgottenSubject, row_id: int) -> bool:
     if forgotten.scope == SubjectScope.ACCOUNT and _erase_users_of(row):
         return False
     if forgotten.scope == SubjectScope.USER:
+        # What came with another id, which was parted before, is that one's.
+        if parting.process_user_requests(forgotten.product_id, [row_id]):
+            return False
         _erase_user(row)
     orders.remove_subject(forgotten.product_id, forgotten.scope, row_id)
     sql.execute(_DELETE.format(get_kind(forgotten.scope).table, "id"), row)
@@ -251,6 +254,7 @@ def _erase_users_of(row: dict[str, Any]) -> bool:
     lock_users_for_update(ids)
     if is_locked and (
         moving.process_user_requests(product_id, ids)
+        or parting.process_user_requests(product_id, ids)
         or reattribution.process_user_requests(product_id, ids)
     ):
         return True

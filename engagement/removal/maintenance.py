@@ -79,7 +79,7 @@ _USER_RANGES: LiteralString = """
     SELECT product_id, min(user_id), max(user_id) FROM engagement_membership GROUP BY product_id
 """
 # A membership that repeats the account of the one before it says nothing new once it is too old for
-# another to be sorted in between.
+# another to be sorted in between. If another id of the user said it, it is kept: the ids may part.
 _THIN: LiteralString = """
     WITH ranked AS (
         SELECT product_id, user_id, occurred_at, account_id,
@@ -87,6 +87,9 @@ _THIN: LiteralString = """
                    PARTITION BY product_id, user_id ORDER BY occurred_at, arrival) AS before,
                lead(occurred_at) OVER (
                    PARTITION BY product_id, user_id ORDER BY occurred_at, arrival) AS next_at,
+               COALESCE(id_number, user_id) AS number,
+               lag(COALESCE(id_number, user_id)) OVER (
+                   PARTITION BY product_id, user_id ORDER BY occurred_at, arrival) AS number_before,
                lag(occurred_at) OVER (
                    PARTITION BY product_id, user_id ORDER BY occurred_at, arrival) AS before_at
         FROM engagement_membership
@@ -95,7 +98,7 @@ _THIN: LiteralString = """
     USING ranked r
     WHERE m.product_id = r.product_id AND m.user_id = r.user_id
       AND m.occurred_at = r.occurred_at AND m.account_id = r.account_id
-      AND r.before = r.account_id AND r.occurred_at < %(before)s
+      AND r.before = r.account_id AND r.number_before = r.number AND r.occurred_at < %(before)s
       AND r.before_at < r.occurred_at
       AND r.next_at IS DISTINCT FROM r.occurred_at
 """

@@ -88,6 +88,7 @@ OWN_VIEWS = {
     "engagement_workspace_effect": For.MANAGERS,
     "engagement_workspace_progress": For.MEMBERS,
     "engagement_user_forget": For.MANAGERS,
+    "engagement_user_part": For.SUPERUSERS,
     "engagement_account_forget": For.MANAGERS,
     "engagement_user_export": For.MEMBERS,
     "engagement_account_export": For.MEMBERS,
