@@ -494,8 +494,8 @@ def test_half_a_filter_says_so(root: Client, ranked: Rows, query: dict[str, str]
     # Also where the file is asked for.
     answer = root.get(reverse("admin:engagement_user_export"), query, follow=True)
     assert "A filter by a trait needs" in answer.content.decode()
-    whole = opened(root, trait_name="plan", trait_value="pro").content.decode()
-    assert "needs the trait" not in whole
+    filtered_page = opened(root, trait_name="plan", trait_value="pro").content.decode()
+    assert "needs the trait" not in filtered_page
 
 
 @pytest.mark.parametrize("many", [1, 60])
