@@ -36,11 +36,11 @@ class PartableAdmin(LargeTableAdmin):
 
     def part_view(self, request: HttpRequest, user: User) -> HttpResponseBase:
         ids = sorted([user.external_id, *subject_details.other_ids(user)])
-        chosen = request.POST.get("id") or request.GET.get("id")
+        chosen_id = request.POST.get("id") or request.GET.get("id")
         try:
             if request.method == "POST":
-                return self._part(request, user, chosen if chosen in ids else "")
-            leaving = _preview(user, chosen) if chosen in ids else []
+                return self._part(request, user, chosen_id if chosen_id in ids else "")
+            leaving = _preview(user, chosen_id) if chosen_id in ids else []
         except PartError as error:
             self.message_user(request, str(error), messages.WARNING)
             return redirect(self.view_url("change", user))
@@ -50,13 +50,13 @@ class PartableAdmin(LargeTableAdmin):
             "Part an id from this user",
             row=user,
             ids=ids if len(ids) > 1 else [],
-            chosen=chosen,
+            chosen_id=chosen_id,
             leaving=leaving,
             back=self.view_url("change", user),
         )
 
-    def _part(self, request: HttpRequest, user: User, chosen: str) -> HttpResponseBase:
-        leaving = parting.part(user.product_id, chosen, timezone.now())
+    def _part(self, request: HttpRequest, user: User, chosen_id: str) -> HttpResponseBase:
+        leaving = parting.part(user.product_id, chosen_id, timezone.now())
         tasks.request_rescore()
         events = sum(each.events for each in leaving)
         # Without the ids: the trail must not keep those of people who are forgotten later.
@@ -68,13 +68,13 @@ class PartableAdmin(LargeTableAdmin):
             object_id=user.pk,
             note=f"Parted an id: new users {len(leaving):,}, moved events {events:,}.",
         )
-        text = f"{chosen} is a user of its own. {events:,} events move there in the background."
+        text = f"{chosen_id} is a user of its own. {events:,} events move there in the background."
         self.message_user(request, text, messages.SUCCESS)
         return redirect(self.view_url("change", user))
 
 
-def _preview(user: User, chosen: str | None) -> list[Preview]:
-    return parting.preview(user.product_id, user.pk, user.external_id, chosen or "")
+def _preview(user: User, chosen_id: str | None) -> list[Preview]:
+    return parting.preview(user.product_id, user.pk, user.external_id, chosen_id or "")
 
 
 def describe_progress(user: User) -> str:

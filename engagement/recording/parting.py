@@ -61,8 +61,8 @@ class PartError(Exception):
 # --- Who leaves -----------------------------------------------------------------------------
 
 
-def divide(shown: str, aliases: Collection[StoredAlias], parted: str) -> Division:
-    """What becomes of the user with these aliases, shown as *shown*, without the aliases that
+def divide(shown_id: str, aliases: Collection[StoredAlias], parted: str) -> Division:
+    """What becomes of the user with these aliases, shown as *shown_id*, without the aliases that
     name *parted*. Depends on nothing else."""
     rest = [alias for alias in aliases if parted not in (alias.previous_id, alias.new_id)]
     ids = {id for alias in aliases for id in (alias.previous_id, alias.new_id)} - {parted}
@@ -82,9 +82,9 @@ def divide(shown: str, aliases: Collection[StoredAlias], parted: str) -> Divisio
         (alias for alias in aliases if alias not in rest),
         key=lambda alias: alias.stamp,
     )
-    kept = shown if shown != parted else last_joined.previous_id
-    kept = kept if kept != parted else last_joined.new_id
-    (staying,) = (part for part in parts if kept in part.ids)
+    kept_id = shown_id if shown_id != parted else last_joined.previous_id
+    kept_id = kept_id if kept_id != parted else last_joined.new_id
+    (staying,) = (part for part in parts if kept_id in part.ids)
     return Division(
         staying, [Part(parted, [parted]), *(part for part in parts if part is not staying)]
     )
@@ -112,13 +112,13 @@ _COUNT: LiteralString = """
 """
 
 
-def preview(product_id: int, user_id: int, shown: str, parted: str) -> list[Preview]:
+def preview(product_id: int, user_id: int, shown_id: str, parted: str) -> list[Preview]:
     """What would leave the user. Raises PartError if the id is not one of several of the user."""
     rows = sql.fetch(_ALIASES, {"product": product_id, "user": user_id})
     aliases = [StoredAlias(previous, new, (at, arrival)) for previous, new, at, arrival in rows]
     _check(aliases, parted)
     previews = []
-    for part in divide(shown, aliases, parted).leaving:
+    for part in divide(shown_id, aliases, parted).leaving:
         numbers = _numbers_of(product_id, part.ids)
         parameters = {"product": product_id, "user": user_id, "numbers": numbers}
         ((events, memberships),) = sql.fetch(_COUNT, parameters)
@@ -160,11 +160,11 @@ def _part(product_id: int, parted: str, now: datetime) -> list[Preview]:
     if not persons or not persons[0].aliases:
         raise PartError("The user has no other id with this name any more.")
     person = persons[0]
-    user_id, shown = person.user.id, person.key[1]
-    previews = preview(product_id, user_id, shown, parted)
-    division = divide(shown, person.aliases.values(), parted)
+    user_id, shown_id = person.user.id, person.key[1]
+    previews = preview(product_id, user_id, shown_id, parted)
+    division = divide(shown_id, person.aliases.values(), parted)
     _delete_aliases(product_id, user_id, parted)
-    if division.staying.current != shown:
+    if division.staying.current != shown_id:
         key: ExternalKey = (product_id, division.staying.current)
         joining.exchange_ids({key: person})
     for each in previews:

@@ -42,21 +42,21 @@ def split_placeholders(messages: Sequence[ReceivedMessage]) -> Split:
     ids = {each.message.user_id for each in messages}
     ids |= {each.message.group_id for each in messages}
     ids |= {each.message.previous_id for each in messages if type(each.message) is Alias}
-    found = {id for id in ids if is_placeholder(id)}
+    matches = {id for id in ids if is_placeholder(id)}
     split = Split([], [], {})
-    if not found:
+    if not matches:
         split.named.extend(messages)
         return split
     for received in messages:
         message = received.message
-        is_user_found, is_group_found = message.user_id in found, message.group_id in found
+        is_user_found, is_group_found = message.user_id in matches, message.group_id in matches
         if isinstance(message, Group) and is_user_found and not is_group_found:
             split.left_out[received.arrival] = message.user_id or ""
             message = msgspec.structs.replace(message, user_id=None)
         elif isinstance(message, Identify | Track) and is_group_found and not is_user_found:
             split.left_out[received.arrival] = message.group_id or ""
             message = msgspec.structs.replace(message, group_id=None)
-        elif is_user_found or is_group_found or getattr(message, "previous_id", None) in found:
+        elif is_user_found or is_group_found or getattr(message, "previous_id", None) in matches:
             split.nobody.append(received)
             continue
         if message is not received.message:

@@ -76,8 +76,8 @@ def describe_condition(condition: Condition) -> str:
             label = METRICS[condition.metric].label
             operator = METRIC_OPERATOR_LABELS[condition.operator]
             values = [value for value in (condition.value, condition.upper) if value is not None]
-            shown = " and ".join(_metric_number(condition.metric, value) for value in values)
-            return f"{label} {operator} {shown}"
+            numbers = " and ".join(_metric_number(condition.metric, value) for value in values)
+            return f"{label} {operator} {numbers}"
         case TrendCondition():
             return f"Score {TREND_LABELS[condition.trend]}"
         case AccountTraitCondition():

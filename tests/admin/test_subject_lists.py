@@ -270,9 +270,9 @@ def test_a_list_cuts_no_name_domain_date_or_license(root: Client, crowded: Rows)
             rows = re.findall(r"<tr>(<th scope=\"row\".*?)</tr>", page.content.decode())
             assert len(rows) == 40, (sort, columns)
             for row in rows:
-                shown = " ".join(strip_tags(row).split())
-                assert shown.startswith(name) and domain in shown, (sort, columns)
-                assert f"Commercial · {facts['am.tier']} active · renews 26 Dec 2026" in shown
+                texts = " ".join(strip_tags(row).split())
+                assert texts.startswith(name) and domain in texts, (sort, columns)
+                assert f"Commercial · {facts['am.tier']} active · renews 26 Dec 2026" in texts
     # A user's row names the account.
     User.objects.update(traits={"name": name, "email": f"{'ada' * 30}@{domain}"})
     (row,) = re.findall(r"<tr>(<th scope=\"row\".*?)</tr>", opened(root).content.decode())

@@ -78,10 +78,10 @@ def test_the_header_keeps_its_line_and_log_out_at_every_width(as_root: Browser, 
         guides = '//a[normalize-space()="Guides"]'
         if width < 1024:
             as_root.press(".eds-menu-button")
-        shown = [
+        addresses = [
             link for link in as_root.driver.find_elements("xpath", guides) if link.is_displayed()
         ]
-        assert len(shown) == 1, width
+        assert len(addresses) == 1, width
 
 
 def test_the_theme_button_needs_no_exception(as_root: Browser) -> None:

@@ -63,8 +63,8 @@ def test_cents_are_written_as_an_amount(cents: float, text: str) -> None:
 
 @given(st.integers(-(10**15) + 1, 10**15 - 1))
 def test_no_cent_is_lost(cents: int) -> None:
-    whole, _, rest = format_cents(cents).replace(",", "").partition(".")
-    assert int(whole + rest) == cents
+    units, _, rest = format_cents(cents).replace(",", "").partition(".")
+    assert int(units + rest) == cents
 
 
 @pytest.mark.django_db

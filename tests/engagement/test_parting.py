@@ -47,7 +47,7 @@ def part(product: Product, id: str) -> list[list[str]]:
     return [each.part.ids for each in parting.part(product.pk, id, NOON)]
 
 
-def told(product: Product) -> dict[str, list[tuple[str, str]]]:
+def report_of(product: Product) -> dict[str, list[tuple[str, str]]]:
     """Each user's events, with their accounts."""
     events: dict[str, list[tuple[str, str]]] = {}
     for _, user, name, _, account in state(product)["events"]:
@@ -70,7 +70,7 @@ def test_what_came_with_an_id_goes_with_it(joined: Product) -> None:
     assert set(before["users"]) == {"bob"}
     assert part(joined, "kiosk") == [["kiosk"]]
     after = settle(joined)
-    assert told(joined) == {
+    assert report_of(joined) == {
         "kiosk": [("kiosk", "hooli"), ("late", "hooli")],
         "bob": [("before", "initech"), ("after", "hooli"), ("bob", "hooli")],
     }
@@ -86,7 +86,7 @@ def test_an_id_that_held_others_together_leaves_them_apart(joined: Product) -> N
     assert part(joined, "ada") == [["ada"], ["kiosk"]]
     after = settle(joined)
     assert set(after["users"]) == {"ada", "bob", "kiosk"} and not after["joined ids"]
-    assert told(joined) == {
+    assert report_of(joined) == {
         "ada": [("before", "initech"), ("after", "initech")],
         "bob": [("bob", "hooli")],
         "kiosk": [("kiosk", "hooli"), ("late", "hooli")],
@@ -101,7 +101,7 @@ def test_the_shown_id_leaves_and_the_row_stays_with_the_others(joined: Product) 
     after = settle(joined)
     assert set(after["users"]) == {"ada", "bob"}
     assert after["joined ids"] == {"kiosk": "ada"}
-    assert told(joined)["bob"] == [("bob", "hooli")]
+    assert report_of(joined)["bob"] == [("bob", "hooli")]
 
 
 def test_users_are_scored_apart(joined: Product) -> None:
@@ -142,7 +142,7 @@ def test_thinning_keeps_what_the_parts_need(acme: Product) -> None:
     thin_memberships(NOON + timedelta(days=30))
     part(acme, "kiosk")
     settle(acme)
-    assert told(acme) == {"ada": [("mine", "initech")], "kiosk": [("kiosk", "initech")]}
+    assert report_of(acme) == {"ada": [("mine", "initech")], "kiosk": [("kiosk", "initech")]}
 
 
 # --- Steps, crashes, and what comes in between --------------------------------------------------
@@ -170,7 +170,7 @@ def test_counts_and_events_agree_after_every_step(joined: Product) -> None:
             stored[key] = stored.get(key, 0) + 1
         assert counted == stored
     assert steps > 5
-    assert len(told(joined)["kiosk"]) == 11
+    assert len(report_of(joined)["kiosk"]) == 11
 
 
 @pytest.mark.usefixtures("small_steps")
@@ -193,7 +193,7 @@ def test_a_crash_in_a_step_loses_and_repeats_nothing(
         parting.process_requests()
     assert (state(joined), list(PartRequest.objects.values())) == (before, request)
     settle(joined)
-    assert sorted(map(len, told(joined).values())) == [1, 2, 2]
+    assert sorted(map(len, report_of(joined).values())) == [1, 2, 2]
 
 
 @pytest.mark.usefixtures("small_steps")
@@ -214,9 +214,9 @@ def test_forgetting_waits_for_what_is_still_to_move(joined: Product, forgotten: 
     assert erase_forgotten()
     settle(joined)
     other = {"kiosk": "bob", "bob": "kiosk"}[forgotten]
-    assert set(told(joined)) == {other}
-    assert len(told(joined)[other]) == {"kiosk": 2, "bob": 3}[other]
-    assert Event.objects.count() == len(told(joined)[other])
+    assert set(report_of(joined)) == {other}
+    assert len(report_of(joined)[other]) == {"kiosk": 2, "bob": 3}[other]
+    assert Event.objects.count() == len(report_of(joined)[other])
 
 
 # --- Any history ------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_parting_gives_what_would_have_been_and_joining_gives_what_was(
             patch.setattr(moving, "ROWS_PER_STEP", 1)
         record_all(acme, batches)
         record_all(never, batches, leaving_out=id)
-        whole = settle(acme)
+        before_parting = settle(acme)
         parting.part(acme.pk, id, NOON)
         apart, expected = settle(acme), settle(never)
         for what in ("events", "counts", "memberships"):
@@ -290,6 +290,6 @@ def test_parting_gives_what_would_have_been_and_joining_gives_what_was(
             name: row[3:5] for name, row in apart["users"].items()
         }.items()
         record_all(acme, [[each for batch in batches for each in batch if names(each, id)]])
-        assert settle(acme) == whole
+        assert settle(acme) == before_parting
     assert not StoredAlias.objects.exclude(product__in=(acme, never)).exists()
     assert User.objects.filter(product=acme).exists()

@@ -33,8 +33,8 @@ def names(model: type[User | Account]) -> set[str]:
 
 @given(st.sampled_from(sorted(PLACEHOLDERS)), st.sampled_from(["", '"', "'", " ", "`"]), st.data())
 def test_case_quotes_and_spaces_do_not_matter(id: str, around: str, data: st.DataObject) -> None:
-    written = "".join(data.draw(st.sampled_from([c.lower(), c.upper()])) for c in id)
-    assert is_placeholder(f"{around}{written}{around}")
+    spelling = "".join(data.draw(st.sampled_from([c.lower(), c.upper()])) for c in id)
+    assert is_placeholder(f"{around}{spelling}{around}")
 
 
 @each(

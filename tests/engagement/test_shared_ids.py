@@ -48,7 +48,7 @@ def test_forty_people_who_name_one_device_stay_forty(acme: Product) -> None:
 
 
 @each(
-    "told",
+    "messages_told",
     [
         # One person after another, each identified before, with, or after the own alias.
         [[identify("u1"), alias("device", "u1")], [identify("u2"), alias("device", "u2")]],
@@ -60,8 +60,8 @@ def test_forty_people_who_name_one_device_stay_forty(acme: Product) -> None:
         [[identify("device")], [alias("device", "u1")], [alias("device", "u2"), identify("u2")]],
     ],
 )
-def test_the_first_who_names_it_has_it(acme: Product, told: list[list[Message]]) -> None:
-    for batch in told:
+def test_the_first_who_names_it_has_it(acme: Product, messages_told: list[list[Message]]) -> None:
+    for batch in messages_told:
         tell(acme, *batch)
     assert persons(acme) == {frozenset({"device", "u1"}), frozenset({"u2"})}
 
@@ -102,14 +102,14 @@ def batches(draw: st.DrawFn) -> list[list[Message]]:
 @examples(25)
 @leaves_no_rows
 def test_no_two_identified_people_are_joined_by_a_shared_id(
-    db: None, told: list[list[Message]]
+    db: None, messages_told: list[list[Message]]
 ) -> None:
     product = Product.create_with_workspace("any")
     arrival = 0
     identified: set[str] = set()
     # The aliases of people who were not identified yet: the documented case.
     early: set[str] = set()
-    for batch in told:
+    for batch in messages_told:
         named = [
             ReceivedMessage(product.pk, arrival + n, NOON, each) for n, each in enumerate(batch)
         ]

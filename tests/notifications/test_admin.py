@@ -200,8 +200,8 @@ def test_a_score_needs_a_value_within_bounds(member: Client, rows: Rows) -> None
 def options(page: str, name: str) -> list[str]:
     """The texts of the field's choices, and of the groups that they are in."""
     (select,) = re.findall(rf'<select name="{name}".*?</select>', page, re.DOTALL)
-    found = re.findall(r'<optgroup label="(.*?)">|<option [^>]*>(.*?)</option>', select)
-    return [group or option for group, option in found]
+    options = re.findall(r'<optgroup label="(.*?)">|<option [^>]*>(.*?)</option>', select)
+    return [group or option for group, option in options]
 
 
 def test_the_form_offers_what_can_be_saved(member: Client, rows: Rows) -> None:

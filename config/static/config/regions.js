@@ -25,7 +25,7 @@
         region.prepend(line);
     }
 
-    // Asks the URL and shows the answer. *options()* is what fetch gets, anew for each attempt. A
+    // Asks the URL and shows the answer. *options()* is what fetch gets, new for each attempt. A
     // later call for the same region takes the place of an earlier one. *shown* is called whenever
     // the region shows something else. Resolves to whether the answer is there.
     async function fill(region, url, options = () => ({}), shown = () => {}) {
