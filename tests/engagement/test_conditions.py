@@ -47,7 +47,7 @@ def members_of(product: Product, *conditions: dict[str, Any], match: str = "all"
 
 # --- Traits ---------------------------------------------------------------------------------
 
-# Each user is named for the trait x that they have; "none" has none.
+# Each user is named for the trait x that they have; "without" has none.
 VALUES: dict[str, Any] = {
     "pro": "pro",
     "Pro plan": "Pro plan",
@@ -57,7 +57,7 @@ VALUES: dict[str, Any] = {
     "text 05.50": "05.50",
     "-7": -7,
     "1e300": 1e300,
-    "true": True,
+    "boolean": True,
     "text true": "true",
     "list": ["PRO", 5, True, None],
     "empty list": [],
@@ -77,17 +77,17 @@ TRAITS: Cases = [
     (trait("is", "pro"), {"pro"}),
     (trait("is", "5"), {"5", "5.0", "text 5"}),
     (trait("is", "5.00"), {"5", "5.0"}),
-    (trait("is", "true"), {"true", "text true"}),
+    (trait("is", "true"), {"boolean", "text true"}),
     (trait("is", "%"), set()),
     (trait("is", "'; --"), set()),
     (trait("is", "1e999"), set()),
     (trait("is_ignoring_case", "PRO"), {"pro"}),
     (trait("is_ignoring_case", "PRO PLAN"), {"Pro plan"}),
-    (trait("is_ignoring_case", "True"), {"true", "text true"}),
+    (trait("is_ignoring_case", "True"), {"boolean", "text true"}),
     (trait("is_ignoring_case", "5.00"), {"5", "5.0"}),
     (trait("is_ignoring_case", "%"), set()),
-    (trait("is_not_ignoring_case", "PRO"), NOT_NONE - {"pro"} | {"none"}),
-    (trait("is_not", "5"), NOT_NONE - {"5", "5.0", "text 5"} | {"none"}),
+    (trait("is_not_ignoring_case", "PRO"), NOT_NONE - {"pro"} | {"without"}),
+    (trait("is_not", "5"), NOT_NONE - {"5", "5.0", "text 5"} | {"without"}),
     (trait("contains", "PRO"), {"pro", "Pro plan", "list"}),
     (
         trait("contains", "5"),
@@ -98,7 +98,7 @@ TRAITS: Cases = [
     (trait("contains", "0%_s"), {"percent"}),
     (trait("contains", "\\"), set()),
     (trait("is_set"), NOT_NONE),
-    (trait("is_not_set"), {"none"}),
+    (trait("is_not_set"), {"without"}),
     (trait("at_least", 5), {"5", "5.0", "text 5", "text 05.50", "1e300"}),
     (trait("at_least", 5.25), {"text 05.50", "1e300"}),
     (trait("at_least", 1e15), {"1e300"}),
@@ -116,7 +116,7 @@ TRAITS: Cases = [
 
 @pytest.mark.django_db
 def test_traits(acme: Product) -> None:
-    tell(acme, identify("none"), *(identify(name, x=value) for name, value in VALUES.items()))
+    tell(acme, identify("without"), *(identify(name, x=value) for name, value in VALUES.items()))
     for condition, expected in TRAITS:
         assert members_of(acme, condition) == expected, condition
 
