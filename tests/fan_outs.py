@@ -23,6 +23,8 @@ NAMED: dict[str, str] = {
     "engagement/recording/moving.py::has_requests": "whether any user has rows to be moved",
     "engagement/recording/reattribution.py::has_requests": "whether anybody has such events",
     "engagement/recording/moving.py::_step": "which users have rows to be moved",
+    "engagement/recording/parting.py::has_requests": "whether any user has rows to be parted",
+    "engagement/recording/parting.py::_step": "which users have rows to be parted",
     "engagement/recording/reattribution.py::_step": "which users have events to attribute again",
     "engagement/removal/maintenance.py::thin_memberships": "thins memberships of all products",
     "notifications/retention.py::_orphaned_watches": "which watches have members",
