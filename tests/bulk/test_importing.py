@@ -162,7 +162,7 @@ BAD = {
     b'{"type": "group", "groupId": "a", "source": "me"}': "source has an unknown value. Check "
     "its spelling.",
     b'{"type": "seen"}': "Send either userId or groupId, not both.",
-    b'{"type": "seen", "userId": "a", "firstAt": "2026"}': "firstAt must be an ISO 8601 date and "
+    b'{"type": "seen", "userId": "a", "firstAt": "2026-13"}': "firstAt must be an ISO 8601 date and "
     "time such as 2026-09-24T10:11:12Z, between the years 1970 and 9999.",
     b'{"type": "seen", "userId": "a"}': "firstAt is required and must be a non-empty string.",
     b'{"type": "link", "userId": "a"}': "groupId is required and must be a non-empty string.",
@@ -193,7 +193,7 @@ def test_traits_that_find_no_room_are_noted_and_the_rest_of_the_line_is_recorded
     last = {**INITECH, "traits": {"t7": 2, "plan": "pro"}}
     path = folder.write("a.ndjson", json_lines(*full, last))
     output = folder.run("import_messages", path, "--product", acme.pk)
-    assert "5 recorded; some traits did not fit, listed in a.ndjson.problems.txt" in output
+    assert f"5 recorded; some traits did not fit, listed in {path}.problems.txt" in output
     assert folder.text("a.ndjson.problems.txt") == (
         f"{path}:5: Too many traits: not kept: plan. The rest of the line was recorded.\n"
     )

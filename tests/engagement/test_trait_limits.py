@@ -58,7 +58,9 @@ def test_new_traits_without_room_are_dropped_and_named(acme: Product) -> None:
 
     result = record([received_message])
 
-    assert result == RecordResult([], {received_message.arrival: ["plan"]})
+    assert result == RecordResult(
+        [], {received_message.arrival: ["plan"]}, rejected_aliases=[], nobody=[]
+    )
     assert len(of_account()) == MAX_TRAITS
     assert of_account()["trait 000000"] == of_account()["trait 000001"] == "new"
     assert Account.objects.get().last_seen_at == NOON + timedelta(hours=1), "the rest is recorded"
