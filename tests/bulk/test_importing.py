@@ -162,8 +162,8 @@ BAD = {
     b'{"type": "group", "groupId": "a", "source": "me"}': "source has an unknown value. Check "
     "its spelling.",
     b'{"type": "seen"}': "Send either userId or groupId, not both.",
-    b'{"type": "seen", "userId": "a", "firstAt": "2026-13"}': "firstAt must be an ISO 8601 date and "
-    "time such as 2026-09-24T10:11:12Z, between the years 1970 and 9999.",
+    b'{"type": "seen", "userId": "a", "firstAt": "2026-13"}': "firstAt must be an ISO 8601 date "
+    "and time such as 2026-09-24T10:11:12Z, between the years 1970 and 9999.",
     b'{"type": "seen", "userId": "a"}': "firstAt is required and must be a non-empty string.",
     b'{"type": "link", "userId": "a"}': "groupId is required and must be a non-empty string.",
     b'{"type": "count", "userId": "a", "event": "x", "count": 0}': "count must be an integer from "
