@@ -4,7 +4,7 @@ from typing import LiteralString
 
 from django.apps import apps
 
-from engagement.database import sql
+from core.database import sql
 
 _LACKING: LiteralString = """
     SELECT c.relname::text FROM pg_class c

@@ -13,7 +13,7 @@ from typing import Any, LiteralString, NamedTuple
 from django.db import connection, transaction
 from psycopg import sql as compose
 
-from engagement.database import distribution
+from core.database import distribution
 
 
 class Kind(StrEnum):

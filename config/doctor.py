@@ -22,8 +22,8 @@ from config import broker, database_rights, health, preflight, sign_in
 from config.celery import app
 from config.local import backups
 from config.version import VERSION
+from core.database import distribution, nodes
 from engagement.core import encryption
-from engagement.database import distribution, nodes
 from engagement.models import Product
 from ingestion.models import InboxMessage, QuarantinedMessage
 

@@ -20,9 +20,9 @@ from rest_framework.exceptions import AuthenticationFailed
 from config import database_rights, keepalive
 from config.pending_migrations import has_pending_migrations
 from config.version import VERSION
+from core.database import distribution, nodes, sql
 from engagement import prometheus as engagement
 from engagement import prometheus_requests, telemetry
-from engagement.database import distribution, nodes, sql
 from exports import prometheus as exports
 from ingestion import prometheus as ingestion
 from ingestion import prometheus_products

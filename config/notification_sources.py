@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from config.dashboard.notices import INTENDED_DROP_REASONS
-from engagement.database import sql
+from core.database import sql
 from engagement.models import Credential, Product
 from ingestion.log import last_24h
 from ingestion.log.hours import RECORDED, start_of_hour

@@ -62,7 +62,7 @@ DATABASES: dict[str, dict[str, Any]] = {
 # Only the read API uses the replica.
 if REPLICA_URL := environment.text("EDS_REPLICA_URL"):
     DATABASES["replica"] = _connected(environment.database("EDS_REPLICA_URL", REPLICA_URL))
-    DATABASE_ROUTERS = ["engagement.database.routing.ReplicaRouter"]
+    DATABASE_ROUTERS = ["core.database.routing.ReplicaRouter"]
 # Each web process borrows a connection per request from a pool of this size (config/wsgi.py).
 WEB_DATABASE_POOL = {
     "min_size": 1,
@@ -194,6 +194,7 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "django_celery_beat",
     "config",
+    "core",
     "engagement",
     "ingestion",
     "readapi",

@@ -18,7 +18,7 @@ from django.db import connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
-from engagement.database import partitions
+from core.database import partitions
 
 FILE = Path(__file__).with_name("snapshot.sql")
 HEADER = "-- Written by `python -m harness.snapshot`. "

@@ -24,6 +24,6 @@ class EngagementConfig(AppConfig):
 def create_partitions(**kwargs: Any) -> None:
     """Create the partition for this month's events before the first one arrives."""
     # The app registry is complete only now.
-    from engagement.database.partitions import maintain_partitions
+    from core.database.partitions import maintain_partitions
 
     maintain_partitions(timezone.now().date(), settings.EVENT_RETENTION_DAYS)

@@ -15,7 +15,7 @@ from typing import LiteralString, NamedTuple
 from django.db.models import Q
 from django.db.models.lookups import Exact
 
-from engagement.database import sql
+from core.database import sql
 from engagement.metric_names import Scope
 from engagement.models import ChangeStamp, ScoreSet, SubjectChange
 from engagement.scopes import get_kind

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
-from engagement.database import sql
+from core.database import sql
 
 
 class EventRow(NamedTuple):

@@ -10,7 +10,7 @@ from typing import LiteralString, TypeAlias
 import msgspec
 from django.db import transaction
 
-from engagement.database import sql
+from core.database import sql
 from engagement.messages import (
     Alias,
     CountStatement,

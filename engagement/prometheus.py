@@ -6,8 +6,8 @@ from typing import LiteralString
 
 from prometheus_client.core import GaugeMetricFamily, Metric, SummaryMetricFamily
 
+from core.database import nodes, sql
 from engagement import telemetry
-from engagement.database import nodes, sql
 from engagement.models import Credential, ScoreSet
 
 # Names of operation counters.

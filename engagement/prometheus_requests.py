@@ -12,8 +12,8 @@ from prometheus_client.core import (
     Metric,
 )
 
+from core.database import sql
 from engagement import telemetry
-from engagement.database import sql
 from engagement.models import RequestCount
 from engagement.prometheus import POOL_FAILURES, POOL_REQUESTS, POOL_WAITS
 from engagement.request_counts import BOUNDS

@@ -14,7 +14,7 @@ from typing import LiteralString
 
 from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
 
-from engagement.database import sql
+from core.database import sql
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import LiteralString
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import OperationCounter
 
 # last_at is the latest time of all processes. One more than a minute ahead is from a wrong clock.

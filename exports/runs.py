@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from engagement.database import clocks, nodes, sql
+from core.database import clocks, nodes, sql
 from engagement.models import CachedCounts
 from exports import cursors, schedule
 from exports.cursors import Cursor

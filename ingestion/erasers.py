@@ -6,7 +6,7 @@ from typing import LiteralString
 import msgspec
 from django.db.models import Q
 
-from engagement.database import sql
+from core.database import sql
 from engagement.messages import Alias
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import deletion, forgetting

@@ -12,8 +12,8 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
+from core.database import sql
 from engagement import telemetry
-from engagement.database import sql
 from ingestion.models import DropCount, DropReason, QuarantinedMessage
 
 # Names of operation counters.

@@ -6,7 +6,7 @@ from typing import LiteralString, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from engagement.database import sql
+from core.database import sql
 from engagement.limits import limits
 from engagement.limits.limits import ProductState, Usage
 

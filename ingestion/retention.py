@@ -10,7 +10,7 @@ from typing import LiteralString
 
 from django.conf import settings
 
-from engagement.database import distribution, retries, sql
+from core.database import distribution, retries, sql
 from ingestion.drain import message_ids, rate_limits
 
 # Rows that one statement deletes. It must not hold its locks for long.

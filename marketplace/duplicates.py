@@ -10,7 +10,7 @@ from typing import LiteralString, NamedTuple
 
 import msgspec
 
-from engagement.database import sql
+from core.database import sql
 from marketplace import licenses
 from marketplace.licenses import ParsedLicense
 from marketplace.models import PendingLicense, SeenLicenses, SyncRun

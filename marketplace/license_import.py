@@ -8,8 +8,8 @@ from typing import Any, LiteralString, NamedTuple
 import msgspec
 from django.db import transaction
 
-from engagement.database import sql
-from engagement.database.arrivals import take_arrivals
+from core.database import sql
+from core.database.arrivals import take_arrivals
 from engagement.license_traits import LICENSE_PREFIX
 from engagement.messages import Group, ReceivedMessage
 from engagement.recording import suppression

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, LiteralString
 
-from engagement.database import sql
+from core.database import sql
 
 # An arbitrary number that no other advisory lock in the database uses.
 NAMESPACE: Final = 0x6D6B7470

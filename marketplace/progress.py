@@ -5,7 +5,7 @@ from typing import Any, LiteralString, NamedTuple
 
 import msgspec
 
-from engagement.database import sql
+from core.database import sql
 from marketplace import texts
 from marketplace.models import SyncRun
 

@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 from django.db import transaction
 from django.db.models import QuerySet
 
-from engagement.database import sql
+from core.database import sql
 from marketplace import duplicates, texts
 from marketplace.models import Connection, SyncRun
 
@@ -97,7 +97,7 @@ def lock_run(run: SyncRun) -> None:
 
 
 # PostgreSQL takes the locks in this order. The one on the product is the lock of
-# `engagement.database.locks.share_lock_products`; one statement takes all three, because every
+# `core.database.locks.share_lock_products`; one statement takes all three, because every
 # page needs them.
 _LOCK_RUN: LiteralString = """
     SELECT set_config('synchronous_commit', 'off', true)

@@ -12,8 +12,8 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
+from core.database import sql
 from engagement import telemetry
-from engagement.database import sql
 from notifications.models import Delivery, Destination
 
 # The names of operation counters.

@@ -5,7 +5,7 @@ from typing import LiteralString
 
 from django.conf import settings
 
-from engagement.database import clocks, distribution, sql
+from core.database import clocks, distribution, sql
 from notifications.models import Destination, OutboxMessage, Watch
 from notifications.watching.sweep import delete_members
 

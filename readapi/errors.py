@@ -11,8 +11,8 @@ from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from core.database import distribution, sql
 from engagement.core import request_ids
-from engagement.database import distribution, sql
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import LiteralString, TypeVar
 
 from django.db import Error, ProgrammingError, connection, connections
 
-from engagement.database import retries, routing, sql
+from core.database import retries, routing, sql
 from readapi.errors import ReplicaUnavailable, is_connection_error
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from django.db.models import QuerySet
 
-from engagement.database import sql
+from core.database import sql
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
 from engagement.orders import pages

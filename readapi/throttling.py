@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
-from engagement.database import sql
+from core.database import sql
 from readapi.models import ApiToken
 
 MINUTE = timedelta(minutes=1)

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import Workspace
 from engagement.scopes import get_kind
 from engagement.segments import counts

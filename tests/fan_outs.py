@@ -11,9 +11,20 @@ from typing import Any
 from psycopg.errors import Diagnostic
 
 PROJECT = Path(__file__).resolve().parent.parent
-APPS = ("config", "engagement", "exports", "ingestion", "marketplace", "notifications", "readapi")
+APPS = (
+    "access",
+    "config",
+    "console",
+    "core",
+    "engagement",
+    "exports",
+    "ingestion",
+    "marketplace",
+    "notifications",
+    "readapi",
+)
 # The functions that run statements for others.
-CARRIERS = "engagement/database/sql.py"
+CARRIERS = "core/database/sql.py"
 
 # What runs on several nodes: file and function, and why.
 NAMED: dict[str, str] = {
@@ -30,8 +41,8 @@ NAMED: dict[str, str] = {
     "notifications/retention.py::_orphaned_watches": "which watches have members",
     "ingestion/retention.py::delete_expired": "deletes message ids of all products",
     "engagement/segments/counts.py::_count_rows": "numbers of several products on the home page",
-    "engagement/database/partitions.py::_delete_old_defaults": "deletes events of all products",
-    "engagement/database/partitions.py::_execute": "makes and drops the partitions of months",
+    "core/database/partitions.py::_delete_old_defaults": "deletes events of all products",
+    "core/database/partitions.py::_execute": "makes and drops the partitions of months",
     "engagement/removal/deletion.py::_delete_product": "Django looks for what is left of one",
     "engagement/admin/workspaces.py::delete_view": "Django looks for the scores of one workspace",
     "engagement/admin/trailing.py::get_object": "a page is asked for by an id alone",

@@ -6,7 +6,7 @@ import pytest
 from django.apps import apps
 from django.db.models import DateTimeField
 
-from engagement.database import clocks
+from core.database import clocks
 from engagement.models import LoginAttempts, Product, ProductUsage, ScoreSet
 from engagement.removal import maintenance
 from exports.models import ExportRun

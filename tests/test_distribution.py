@@ -11,7 +11,7 @@ from django.db import connection
 
 from config import distribution as placements
 from config.distribution import TABLES, Kind
-from engagement.database import distribution, sql
+from core.database import distribution, sql
 from engagement.models import Product, ScoredEvent
 from tests.database import needs_citus
 

@@ -63,7 +63,18 @@ NO_NAMES = re.compile(
     re.VERBOSE,
 )
 
-APPS = ("config", "engagement", "exports", "ingestion", "marketplace", "notifications", "readapi")
+APPS = (
+    "access",
+    "config",
+    "console",
+    "core",
+    "engagement",
+    "exports",
+    "ingestion",
+    "marketplace",
+    "notifications",
+    "readapi",
+)
 FOLDERS = (*APPS, "docs")
 CODE = (*APPS, "benchmarks", "clients", "deploy", "harness", "proofs", "tests")
 SUFFIXES = {".css", ".html", ".js", ".md", ".py", ".txt"}

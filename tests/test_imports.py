@@ -13,14 +13,28 @@ import pytest
 from tests.cases import each
 
 ROOT = Path(__file__).resolve().parent.parent
-APPS = {"engagement", "ingestion", "readapi", "marketplace", "notifications", "exports"}
+APPS = {
+    "core",
+    "access",
+    "console",
+    "engagement",
+    "ingestion",
+    "readapi",
+    "marketplace",
+    "notifications",
+    "exports",
+}
+_BELOW = {"core", "engagement", "access"}
 ALLOWED = {
-    "engagement": set(),
-    "ingestion": {"engagement"},
-    "readapi": {"engagement"},
-    "marketplace": {"engagement"},
-    "notifications": {"engagement"},
-    "exports": {"engagement"},
+    "core": set(),
+    "engagement": {"core"},
+    "access": {"core", "engagement"},
+    "ingestion": _BELOW,
+    "readapi": _BELOW,
+    "marketplace": _BELOW,
+    "notifications": _BELOW,
+    "exports": _BELOW,
+    "console": APPS - {"console"},
     # It wires everybody together: addresses, commands, the first start.
     "config": APPS,
 }

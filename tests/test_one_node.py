@@ -13,8 +13,8 @@ from django.db import connection, transaction
 from django.test import Client
 from psycopg.errors import Diagnostic
 
+from core.database import product_statistics, sql, statistics
 from engagement import export
-from engagement.database import product_statistics, sql, statistics
 from engagement.messages import Message
 from engagement.models import Product, Segment
 from engagement.recording.record import record

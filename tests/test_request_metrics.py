@@ -113,7 +113,7 @@ def test_counts_wait_while_the_database_is_away(monkeypatch: pytest.MonkeyPatch)
     collector = Collector()
     collector.add("mcp", 200, "", 0.1)
     with monkeypatch.context() as patch:
-        patch.setattr("engagement.database.sql.execute", refuse)
+        patch.setattr("core.database.sql.execute", refuse)
         with pytest.raises(Error):
             collector.save()
     collector.add("mcp", 200, "", 0.1)

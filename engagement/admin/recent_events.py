@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import EventName, EventWeight, Workspace
 from engagement.scores.insight_texts import format_percent
 from engagement.segments import event_counts

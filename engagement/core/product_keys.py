@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 from django.db import models
 from django.db.models.lookups import Exact
 
-from engagement.database import distribution
+from core.database import distribution
 
 Set = TypeVar("Set")
 Get = TypeVar("Get")

@@ -10,8 +10,8 @@ import msgspec
 from django.db import transaction
 from psycopg.types.json import Jsonb
 
-from engagement.database import sql
-from engagement.database.arrivals import NEXT_ARRIVAL, take_arrivals
+from core.database import sql
+from core.database.arrivals import NEXT_ARRIVAL, take_arrivals
 from engagement.demo.population import Customer, DemoUser
 from engagement.models import EventName, TraitName
 from engagement.tenure import parse_created_at

@@ -8,8 +8,8 @@ from typing import Any, LiteralString
 from django.conf import settings
 from django.db.models import QuerySet
 
-from engagement.database import sql
-from engagement.database.partitions import maintain_partitions
+from core.database import sql
+from core.database.partitions import maintain_partitions
 from engagement.demo import copy_writer, population, vocabulary
 from engagement.demo.population import Size
 from engagement.demo.vocabulary import Catalog, Company

@@ -6,7 +6,7 @@ from typing import LiteralString, NamedTuple
 
 from django.conf import settings
 
-from engagement.database import nodes, sql
+from core.database import nodes, sql
 from engagement.models import (
     Account,
     EventName,

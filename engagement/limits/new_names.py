@@ -6,7 +6,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import LiteralString, NamedTuple
 
-from engagement.database import sql
+from core.database import sql
 from engagement.limits import limits
 from engagement.limits.limits import ProductState
 from engagement.messages import Group, Identify, ReceivedMessage, Track

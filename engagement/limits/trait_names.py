@@ -9,7 +9,7 @@ from typing import LiteralString, NamedTuple
 
 import msgspec
 
-from engagement.database import sql
+from core.database import sql
 from engagement.limits import limits
 from engagement.messages import Group, Identify, ReceivedMessage
 from engagement.models import TraitName

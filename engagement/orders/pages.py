@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import OrderChunk, ScoreSet, StoredOrder
 from engagement.orders.columns import check_column, sorted_rows
 from engagement.orders.stored import CHUNK_SIZE, is_large, request_order

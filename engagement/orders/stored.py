@@ -16,7 +16,7 @@ from typing import LiteralString
 from django.db import transaction
 from django.db.models import BooleanField, ExpressionWrapper, F, Func, Q, Value
 
-from engagement.database import locks, nodes, sql
+from core.database import locks, nodes, sql
 from engagement.metric_names import BOTH_SCOPES
 from engagement.models import CachedCounts, OrderChunk, ScoreSet, StoredOrder
 from engagement.orders.columns import TRAIT_PREFIX, sorted_rows, standard_columns

@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, LiteralString, NamedTuple, TypeAlias
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models.subjects import SEVERAL_IDS
 from engagement.recording import reattribution
 from engagement.recording.reattribution import Span

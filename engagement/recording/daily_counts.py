@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any, LiteralString, TypeAlias
 
-from engagement.database import sql
+from core.database import sql
 
 # Product, user, day as an ordinal (a date is slow to hash), event name, account.
 CountKey: TypeAlias = tuple[int, int, int, int, int]

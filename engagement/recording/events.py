@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import LiteralString
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models.activity import NO_ACCOUNT
 from engagement.recording import attribution, daily_counts
 from engagement.recording.batch import Batch, TrackMessage

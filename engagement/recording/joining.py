@@ -13,7 +13,7 @@ from typing import Any, LiteralString, NamedTuple
 
 import msgspec
 
-from engagement.database import sql
+from core.database import sql
 from engagement.recording import attribution, moving, stored_traits
 from engagement.recording.aliases import (
     Grouping,

@@ -15,7 +15,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from django.db import transaction
 
-from engagement.database import distribution, locks, nodes, pace, retries, sql
+from core.database import distribution, locks, nodes, pace, retries, sql
 from engagement.recording import attribution, daily_counts, reattribution
 from engagement.recording.attribution import MembershipRecord
 from engagement.recording.daily_counts import CountKey

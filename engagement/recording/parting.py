@@ -15,7 +15,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from django.db import transaction
 
-from engagement.database import distribution, locks, retries, sql
+from core.database import distribution, locks, retries, sql
 from engagement.models.activity import NO_ACCOUNT
 from engagement.recording import attribution, daily_counts, joining, moving, reattribution
 from engagement.recording.aliases import StoredAlias, current_id

@@ -13,7 +13,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from django.db import transaction
 
-from engagement.database import distribution, locks, nodes, pace, retries, sql
+from core.database import distribution, locks, nodes, pace, retries, sql
 from engagement.models.activity import NO_ACCOUNT
 from engagement.recording import daily_counts
 from engagement.recording.resolve import lock_users_for_update

@@ -7,7 +7,7 @@ accounts, memberships, and counts.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from engagement.database import distribution, product_statistics
+from core.database import distribution, product_statistics
 from engagement.limits import trait_names
 from engagement.limits.new_names import Excess, split_excess
 from engagement.messages import ReceivedMessage

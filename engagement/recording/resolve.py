@@ -12,7 +12,7 @@ from typing import LiteralString, NamedTuple
 
 import msgspec
 
-from engagement.database import sql
+from core.database import sql
 from engagement.recording import stored_traits
 from engagement.recording.batch import Batch, ExternalKey, SubjectUpdate
 

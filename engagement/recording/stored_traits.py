@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, LiteralString, TypeVar
 
-from engagement.database import sql
+from core.database import sql
 from engagement.recording import trait_limits
 from engagement.recording.batch import SubjectUpdate
 from engagement.recording.trait_limits import MergedTraits

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from typing import LiteralString, NamedTuple, TypeAlias
 
-from engagement.database import sql
+from core.database import sql
 from engagement.messages import Alias, ReceivedMessage
 from engagement.models import ForgottenSubject
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import LiteralString
 
-from engagement.database import sql
+from core.database import sql
 from engagement.recording import attribution, events, stored_traits, suppression
 from engagement.recording.attribution import MembershipRecord
 from engagement.recording.batch import Batch, ExternalKey, SubjectUpdate

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.db.models import Model
 from psycopg import sql as compose
 
-from engagement.database import distribution, locks, nodes, retries, sql
+from core.database import distribution, locks, nodes, retries, sql
 from engagement.models import Credential, EventName, Product, ProductMember
 
 ROWS_PER_TRANSACTION = 20_000

@@ -13,9 +13,9 @@ from uuid import uuid4
 
 from django.db import transaction
 
+from core.database import distribution, locks, nodes, retries, sql
+from core.database.arrivals import take_arrivals
 from engagement import changes
-from engagement.database import distribution, locks, nodes, retries, sql
-from engagement.database.arrivals import take_arrivals
 from engagement.models import Alias, ForgottenSubject, ScoreSet, User
 from engagement.models.activity import NO_ACCOUNT
 from engagement.orders import stored as orders

@@ -6,9 +6,9 @@ from typing import LiteralString
 from django.conf import settings
 from django.db import transaction
 
+from core.database import clocks, retries, sql
+from core.database.partitions import maintain_partitions
 from engagement import traces
-from engagement.database import clocks, retries, sql
-from engagement.database.partitions import maintain_partitions
 from engagement.limits import limits
 from engagement.logins import invites, sessions, throttle
 from engagement.models import (

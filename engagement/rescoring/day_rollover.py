@@ -9,7 +9,7 @@ from typing import LiteralString
 from django.db import transaction
 from django.db.models import Q
 
-from engagement.database import locks, nodes, sql
+from core.database import locks, nodes, sql
 from engagement.models import DailyBenchmark, ScoreSet
 from engagement.rescoring import stamping
 from engagement.scores import audiences, event_names, past_benchmarks, rescore_queue

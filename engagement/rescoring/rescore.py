@@ -9,16 +9,8 @@ from typing import LiteralString
 
 from django.db import transaction
 
+from core.database import distribution, locks, nodes, pace, product_statistics, sql, statistics
 from engagement import changes, traces
-from engagement.database import (
-    distribution,
-    locks,
-    nodes,
-    pace,
-    product_statistics,
-    sql,
-    statistics,
-)
 from engagement.models import ScoreSet
 from engagement.orders import stored as orders
 from engagement.rescoring import day_rollover, sets, stamping

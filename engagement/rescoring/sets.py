@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Prefetch, Q, QuerySet
 from django.utils.formats import date_format
 
-from engagement.database import locks, nodes, pace, retries, sql
+from core.database import locks, nodes, pace, retries, sql
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
 from engagement.models.scores import FORMULA_VERSION
 from engagement.orders import stored as orders

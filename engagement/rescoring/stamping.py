@@ -14,8 +14,8 @@ from django.db import transaction
 from django.db.models import Case, Q, Value, When
 from django.db.models.lookups import Exact
 
+from core.database import locks, nodes, sql
 from engagement import changes
-from engagement.database import locks, nodes, sql
 from engagement.metric_names import MetricName, Scope
 from engagement.models import (
     EditedRule,

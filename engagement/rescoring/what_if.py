@@ -10,7 +10,7 @@ from typing import Any, LiteralString, NamedTuple
 from django.db import transaction
 from django.db.models import QuerySet
 
-from engagement.database import sql
+from core.database import sql
 from engagement.metric_names import BOTH_SCOPES, Scope
 from engagement.models import Account, EventName, ScoredEvent, ScoreSet, Segment, User
 from engagement.scopes import SubjectKind, get_kind

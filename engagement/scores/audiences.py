@@ -10,7 +10,7 @@ from typing import LiteralString
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import ScoreSet, User, UserEngagement
 from engagement.rules import filters, rules
 from engagement.scopes import USERS

@@ -8,7 +8,7 @@ from typing import Any, LiteralString, TypeAlias
 
 from django.db import transaction
 
-from engagement.database import nodes, sql
+from core.database import nodes, sql
 from engagement.models import DailyBenchmark, ScoreSet
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.scores import event_names

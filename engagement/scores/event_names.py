@@ -8,7 +8,7 @@ import logging
 from collections.abc import Collection
 from typing import LiteralString
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import ScoreSet
 
 logger = logging.getLogger(__name__)

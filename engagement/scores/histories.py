@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from itertools import accumulate
 from typing import Any, LiteralString
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import DailyBenchmark, ScoreSet
 from engagement.scopes import SubjectKind
 from engagement.scores.formula import rounded_score

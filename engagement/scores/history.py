@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import LiteralString, NamedTuple
 
-from engagement.database import sql
+from core.database import sql
 from engagement.metric_names import Scope
 from engagement.models import AccountEngagement, DailyBenchmark, ScoreSet, UserEngagement
 from engagement.scopes import SubjectKind, get_kind, kind_of

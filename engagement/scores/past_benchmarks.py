@@ -13,7 +13,7 @@ from typing import Any, LiteralString, TypeAlias
 from django.db import transaction
 from django.db.models import F, Q
 
-from engagement.database import locks, nodes, sql
+from core.database import locks, nodes, sql
 from engagement.models import DailyBenchmark, ScoreSet
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.scores.benchmarks import HISTORY_DAYS

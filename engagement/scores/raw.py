@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, LiteralString
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import ScoreSet
 from engagement.scopes import ACCOUNTS, SubjectKind
 from engagement.scores import audiences

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from datetime import date
 from typing import LiteralString, NamedTuple
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import RescoreRequest
 from engagement.models.activity import NO_ACCOUNT
 

@@ -3,7 +3,7 @@
 from random import Random
 from typing import LiteralString, NamedTuple
 
-from engagement.database import sql
+from core.database import sql
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
 from engagement.scopes import get_kind

@@ -6,7 +6,7 @@ from typing import LiteralString
 
 from django.db import transaction
 
-from engagement.database import locks, nodes, sql
+from core.database import locks, nodes, sql
 from engagement.metric_names import Scope
 from engagement.models import SearchBacklog, SearchEntry
 

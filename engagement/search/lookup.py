@@ -6,7 +6,7 @@ from typing import LiteralString, NamedTuple
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import BigIntegerField, Exists, F, OuterRef, Q, QuerySet, Value
 
-from engagement.database import sql
+from core.database import sql
 from engagement.metric_names import Scope
 from engagement.models import SearchEntry, UserEngagement
 from engagement.models.search import SearchGrams

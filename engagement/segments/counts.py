@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Q, QuerySet
 
-from engagement.database import nodes, sql
+from core.database import nodes, sql
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.models import CachedCounts, ScoreSet, Segment
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind

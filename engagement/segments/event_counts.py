@@ -3,7 +3,7 @@
 from datetime import date, timedelta
 from typing import LiteralString, NamedTuple
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import ScoreSet
 from engagement.scores import sampling
 from engagement.segments import counts

@@ -11,7 +11,7 @@ from django.core.validators import validate_ipv46_address
 from django.db import transaction
 from django.http import HttpRequest
 
-from engagement.database import sql
+from core.database import sql
 from engagement.logins.security_log import client_address
 from engagement.models import TrailEntry
 

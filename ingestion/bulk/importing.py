@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeAlias
 from django.db import transaction
 from django.db.models import F
 
+from core.database import locks, retries
+from core.database.arrivals import take_arrivals
 from engagement.core.garbage import pause_gc
-from engagement.database import locks, retries
-from engagement.database.arrivals import take_arrivals
 from engagement.messages import ReceivedMessage
 from engagement.recording.record import record
 from ingestion.bulk.files import MAX_LINE_BYTES, LineReader

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from django.db import transaction
 
-from engagement.database import retries
+from core.database import retries
 
 # Large messages make a small batch: decoded, they take many times their size, all at once.
 BATCH_BYTES = 8 * 1024 * 1024

@@ -14,7 +14,7 @@ from typing import LiteralString, NamedTuple
 
 from django.db import transaction
 
-from engagement.database import locks, sql
+from core.database import locks, sql
 from ingestion.drain import quarantine
 from ingestion.drain.fairness import FairSelector
 

@@ -17,7 +17,7 @@ from datetime import datetime
 from itertools import accumulate, compress
 from typing import LiteralString, NamedTuple
 
-from engagement.database import sql
+from core.database import sql
 from ingestion.drain import batches
 
 # Up to four keys with a backlog, and everybody else.

@@ -8,7 +8,7 @@ from typing import LiteralString, TypeAlias
 
 from django.conf import settings
 
-from engagement.database import distribution, sql
+from core.database import distribution, sql
 from engagement.messages import ReceivedMessage
 
 # (product id, message id)

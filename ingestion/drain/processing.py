@@ -17,8 +17,8 @@ from typing import LiteralString, NamedTuple
 import msgspec
 from django.db import Error, transaction
 
+from core.database import retries, sql
 from engagement.core.garbage import pause_gc
-from engagement.database import retries, sql
 from engagement.limits import limits
 from engagement.messages import ReceivedMessage, Statement
 from engagement.recording.record import RecordResult, record

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import LiteralString, NamedTuple
 
-from engagement.database import sql
+from core.database import sql
 from engagement.limits.limits import Limits, ProductState
 from ingestion.drain.claims import ClaimedMessage
 from ingestion.drain.senders import SenderKey

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from django.db.models import Q
 
-from engagement.database import locks
+from core.database import locks
 from engagement.models import Credential
 from ingestion.log import drops
 from ingestion.models import IngestionKey

@@ -1,6 +1,6 @@
 """The keys whose messages wait in the inbox, because the node of their product is missing."""
 
-from engagement.database import nodes
+from core.database import nodes
 from ingestion.models import IngestionKey
 
 

@@ -11,7 +11,7 @@ from typing import LiteralString
 
 from django.conf import settings
 
-from engagement.database import sql
+from core.database import sql
 
 # One key may fill this share of INBOX_LIMIT.
 MAX_KEY_SHARE = 0.5

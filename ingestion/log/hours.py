@@ -10,7 +10,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import LiteralString
 
-from engagement.database import sql
+from core.database import sql
 from engagement.messages import ReceivedMessage
 from ingestion.log.drops import Drop
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import LiteralString
 
-from engagement.database import sql
+from core.database import sql
 from ingestion.log.hours import RECORDED, start_of_hour
 from ingestion.models import DropReason, HourCount, IngestionKey
 

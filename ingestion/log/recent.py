@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import LiteralString, NamedTuple
 
-from engagement.database import sql
+from core.database import sql
 from engagement.messages import Alias, Group, Identify, ReceivedMessage, Track
 from ingestion.log.texts import name_traits
 from ingestion.rate_limits import RateLimit

@@ -15,8 +15,8 @@ from typing import Any, LiteralString
 
 from django.db.models import Q
 
+from core.database import sql
 from engagement import event_lookup
-from engagement.database import sql
 from engagement.event_lookup import EventRow
 from engagement.models import Account, EventName, Product, User
 from engagement.traits import Source, read_stamp

@@ -7,7 +7,7 @@ from typing import Any, LiteralString
 
 from django.db import connection
 
-from engagement.database import sql
+from core.database import sql
 from notifications.models import Watch, WatchedMember
 from notifications.watching.watches import WatchedSet
 

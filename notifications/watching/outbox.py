@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from django.db.models import F
 
-from engagement.database import sql
+from core.database import sql
 from engagement.scopes import get_kind
 from engagement.segments import members
 from notifications.delivery import digests

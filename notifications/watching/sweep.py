@@ -14,7 +14,7 @@ from typing import LiteralString
 from django.db import transaction
 from django.db.models import F
 
-from engagement.database import locks, nodes, sql
+from core.database import locks, nodes, sql
 from engagement.models import ScoreSet
 from notifications.models import Destination, Subscription, Watch
 from notifications.watching import conditions, outbox

@@ -11,7 +11,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import Product
 from readapi import replica, rights
 from readapi.authentication import BearerTokenAuthentication

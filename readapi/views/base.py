@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from engagement.database import sql
+from core.database import sql
 from engagement.metric_names import Scope
 from engagement.models import Product
 from readapi import errors, pagination, parameters, replica, rights, transfer

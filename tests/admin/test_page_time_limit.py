@@ -14,7 +14,7 @@ from django.utils.html import strip_tags
 
 from config import middleware
 from config.dashboard import home
-from engagement.database import sql
+from core.database import sql
 
 # Longer than any limit in these tests, and short enough to wait for.
 SHORT = "SELECT pg_sleep(0.5)"

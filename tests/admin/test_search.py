@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import Account, Workspace
 from engagement.search import lookup
 from tests.admin.rows import Rows, index_for_search

@@ -13,7 +13,7 @@ from django.core.management import CommandError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engagement.database import sql
+from core.database import sql
 from engagement.messages import (
     Alias,
     CountStatement,

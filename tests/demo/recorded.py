@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from django.db import transaction
 
-from engagement.database import locks
-from engagement.database.arrivals import take_arrivals
+from core.database import locks
+from core.database.arrivals import take_arrivals
 from engagement.demo.population import Customer, DemoUser
 from engagement.messages import CountStatement, Group, Identify, ReceivedMessage, Track
 from engagement.recording.record import record

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from engagement.database import sql
-from engagement.database.integer_arrays import BigintArray, encode
+from core.database import sql
+from core.database.integer_arrays import BigintArray, encode
 from tests.cases import each
 
 LARGEST = 2**63 - 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engagement.database import locks
+from core.database import locks
 from engagement.messages import Message
 from engagement.models import (
     AccountEngagement,

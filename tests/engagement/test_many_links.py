@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engagement.database import sql
+from core.database import sql
 from engagement.messages import Identify, Message, ReceivedMessage
 from engagement.models import Event, Membership, Product, User
 from engagement.recording.attribution import MembershipRecord, build_timeline, changed_spans

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from django.db import connection
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import Product, UserEngagement
 from engagement.rescoring.rescore import rescore
 from engagement.rules.rules import parse_rule

@@ -5,9 +5,9 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from engagement.database import partitions
-from engagement.database.partitions import maintain_partitions
-from engagement.database.sql import execute, fetch
+from core.database import partitions
+from core.database.partitions import maintain_partitions
+from core.database.sql import execute, fetch
 from engagement.models import DailyCount, Event, Product
 from tests.engagement.history import tell, track
 

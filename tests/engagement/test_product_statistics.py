@@ -2,7 +2,7 @@
 
 import pytest
 
-from engagement.database import product_statistics, statistics
+from core.database import product_statistics, statistics
 from engagement.models import Product
 from tests.database import one_server
 from tests.engagement.history import identify, tell

@@ -9,7 +9,7 @@ from datetime import date
 import pytest
 from django.db import DataError, IntegrityError, InternalError, transaction
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import Account, DailyCount, Event, Membership, Product, User
 from engagement.recording import resolve
 from engagement.recording.record import record

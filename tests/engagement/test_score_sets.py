@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 from django.db import connection, transaction
 
-from engagement.database import locks
+from core.database import locks
 from engagement.models import (
     AccountEngagement,
     DailyBenchmark,

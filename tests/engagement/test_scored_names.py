@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engagement.database import sql
+from core.database import sql
 from engagement.messages import Message
 from engagement.models import EventName, EventWeight, Product, ScoreSet, UserEngagement, Workspace
 from engagement.recording.suppression import SubjectRef, SubjectScope

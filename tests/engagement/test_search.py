@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from engagement.database import sql
+from core.database import sql
 from engagement.messages import Alias
 from engagement.metric_names import Scope
 from engagement.models import Account, Product, SearchBacklog, SearchEntry, User

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from engagement.database import pace, sql, statistics
+from core.database import pace, sql, statistics
 from engagement.models import (
     CachedCounts,
     DailyBenchmark,

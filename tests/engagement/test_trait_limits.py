@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engagement.database import sql
+from core.database import sql
 from engagement.messages import Group, Message, ReceivedMessage
 from engagement.models import Account, Product, User
 from engagement.recording import stored_traits, trait_limits

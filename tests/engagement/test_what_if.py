@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engagement.database import sql
+from core.database import sql
 from engagement.metric_names import BOTH_SCOPES, Scope
 from engagement.models import (
     AccountEngagement,

@@ -8,8 +8,8 @@ import pytest
 from django.db import connection
 from django.test import Client
 
+from core.database import sql
 from engagement import tasks
-from engagement.database import sql
 from engagement.models import EventName, Product, RescoreRequest
 from engagement.removal import deletion
 from engagement.rescoring.rescore import rescore

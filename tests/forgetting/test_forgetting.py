@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from psycopg.errors import LockNotAvailable
 
-from engagement.database import locks
+from core.database import locks
 from engagement.messages import Message
 from engagement.models import (
     Account,

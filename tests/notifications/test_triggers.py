@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import Product, Segment
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting

@@ -11,8 +11,8 @@ import pytest
 from django.db import connection, transaction
 from pytest_django import Settings
 
+from core.database import sql
 from engagement.core import credentials
-from engagement.database import sql
 from ingestion.inbox import group_commit
 from ingestion.models import InboxMessage
 from ingestion.payloads import decode, encode

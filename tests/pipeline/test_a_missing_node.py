@@ -12,8 +12,8 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from config import doctor
+from core.database import nodes, sql
 from engagement import tasks as engagement_tasks
-from engagement.database import nodes, sql
 from engagement.models import Product, UserEngagement
 from exports import runs
 from harness.cluster import Node

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from engagement.database import locks, retries
+from core.database import locks, retries
 from engagement.messages import Message
 from engagement.models import Product, User
 from engagement.recording import aliases

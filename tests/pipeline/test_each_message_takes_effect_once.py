@@ -8,7 +8,7 @@ from itertools import repeat
 import pytest
 from django.db import OperationalError, connection
 
-from engagement.database import retries
+from core.database import retries
 from engagement.messages import Message, ReceivedMessage, Track
 from engagement.models import Event, Membership, Product, User
 from engagement.recording import reattribution

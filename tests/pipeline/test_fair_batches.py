@@ -7,7 +7,7 @@ from typing import Any, LiteralString
 
 import pytest
 
-from engagement.database import sql
+from core.database import sql
 from engagement.messages import ReceivedMessage
 from engagement.models import Product
 from engagement.recording.record import RecordResult

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import Product
 from ingestion.inbox import group_commit, quotas
 from ingestion.log import status

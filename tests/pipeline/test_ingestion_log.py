@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from core.database import sql
 from engagement import event_lookup
-from engagement.database import sql
 from engagement.messages import Alias, Identify, Track
 from engagement.models import Product
 from engagement.recording.suppression import SubjectRef, SubjectScope

@@ -15,8 +15,8 @@ from django.db import (
     connection,
 )
 
+from core.database import retries
 from engagement import tasks as engagement_tasks
-from engagement.database import retries
 from engagement.messages import ReceivedMessage
 from engagement.models import Product
 from engagement.recording.record import RecordResult, record

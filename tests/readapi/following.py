@@ -10,7 +10,7 @@ import psycopg
 from django.conf import settings
 from django.db import connection, connections
 
-from engagement.database import sql
+from core.database import sql
 from harness.standby import SLOT, Standby
 from readapi import replica
 from tests.database import FAST, superuser

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from engagement.database import routing, sql
+from core.database import routing, sql
 
 
 def statements_by_database(work: Callable[[], Any]) -> Counter[str]:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
+from core.database import locks
 from engagement import changes
-from engagement.database import locks
 from engagement.messages import Group
 from engagement.models import (
     ChangeStamp,

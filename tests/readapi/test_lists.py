@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import CachedCounts, Product, Segment, Workspace
 from engagement.orders import stored
 from engagement.scopes import ACCOUNTS

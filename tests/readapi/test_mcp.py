@@ -11,7 +11,7 @@ import jsonschema_rs
 import pytest
 from django.test import Client
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import Product, Segment, Workspace
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from engagement.database import sql
+from core.database import sql
 from engagement.models import Product, Segment, Workspace
 from tests.cases import each
 from tests.database import one_server

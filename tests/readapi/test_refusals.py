@@ -11,7 +11,7 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engagement.database import distribution
+from core.database import distribution
 from engagement.models import Workspace
 from readapi import queries
 from tests.cases import each, examples, leaves_no_rows

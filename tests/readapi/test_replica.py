@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import DjangoDbBlocker
 
 from config import environment, health
-from engagement.database import routing, sql
+from core.database import routing, sql
 from engagement.models import Account, CachedCounts, Product, Segment, Workspace
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
@@ -47,7 +47,7 @@ pytestmark = [
 def standby(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Standby]:
     with django_db_blocker.unblock():
         started = following.start(FOLDER / "replica")
-    with override_settings(DATABASE_ROUTERS=["engagement.database.routing.ReplicaRouter"]):
+    with override_settings(DATABASE_ROUTERS=["core.database.routing.ReplicaRouter"]):
         yield started
     with django_db_blocker.unblock():
         following.end(started)

@@ -12,8 +12,8 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import QuerySet
 
+from core.database import locks
 from engagement import changes
-from engagement.database import locks
 from engagement.models import (
     Account,
     AccountEngagement,

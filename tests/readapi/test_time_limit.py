@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 from rest_framework.response import Response
 
-from engagement.database import sql
+from core.database import sql
 from readapi.views import base
 from readapi.views.workspaces import WorkspaceList
 

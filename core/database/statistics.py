@@ -9,7 +9,7 @@ from typing import LiteralString
 
 from django.db import connection
 
-from engagement.database import distribution, sql
+from core.database import distribution, sql
 
 _TABLES = [
     "engagement_user",

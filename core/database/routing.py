@@ -1,6 +1,6 @@
 """Chooses the database to read from: the primary, or a replica inside ``read_from()``.
 
-Django's queries ask through the router, and those of ``engagement.database.sql`` directly.
+Django's queries ask through the router, and those of ``core.database.sql`` directly.
 """
 
 from collections.abc import Iterator

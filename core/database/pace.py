@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from engagement.database import sql, statistics
+from core.database import sql, statistics
 
 logger = logging.getLogger(__name__)
 

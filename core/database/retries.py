@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from django.db import Error, InterfaceError, OperationalError
 
-from engagement.database import nodes
+from core.database import nodes
 
 logger = logging.getLogger(__name__)
 

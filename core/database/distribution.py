@@ -3,7 +3,7 @@
 There, each statement about a product's data names the product as a plain value, so that it runs on
 the one node that has the product. On one server it must not: for a product that the planner's
 statistics do not know yet, it would expect a single row, and read all of the product for each
-subject. So such statements have the parameter ``node`` (``engagement.database.sql``), which is the
+subject. So such statements have the parameter ``node`` (``core.database.sql``), which is the
 product on a cluster, and NULL on one server.
 """
 

@@ -16,7 +16,7 @@ from typing import LiteralString, TypeVar
 from django.db import Error
 from django.db.models import Model, QuerySet
 
-from engagement.database import distribution, sql
+from core.database import distribution, sql
 
 logger = logging.getLogger(__name__)
 

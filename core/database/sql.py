@@ -15,13 +15,13 @@ import psycopg
 from django.db import OperationalError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from engagement.database import distribution, integer_arrays, routing
+from core.database import distribution, integer_arrays, routing
 
 Row = tuple[Any, ...]
 
 # The score set of a statement, hidden from the planner. For a new one, which its statistics do not
 # know yet, the planner expects a single row and uses any index that begins with it.
-# (``engagement.database.product_statistics`` has it know the product.)
+# (``core.database.product_statistics`` has it know the product.)
 SCORE_SET: LiteralString = "(SELECT %(score_set)s::bigint)"
 
 

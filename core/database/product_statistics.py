@@ -10,7 +10,7 @@ import re
 import time
 from typing import LiteralString
 
-from engagement.database import distribution, sql, statistics
+from core.database import distribution, sql, statistics
 
 _TABLES: tuple[LiteralString, ...] = (
     "engagement_user",

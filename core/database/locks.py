@@ -12,7 +12,7 @@ start. So a recording sees either nothing or all of what the other transaction d
 from collections.abc import Collection
 from typing import LiteralString
 
-from engagement.database import sql
+from core.database import sql
 
 # Any numbers that no other advisory lock of the service uses.
 SCORING = 0x5C0FE

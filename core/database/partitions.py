@@ -7,7 +7,7 @@ from typing import LiteralString
 from django.db import connection, transaction
 from psycopg import sql as compose
 
-from engagement.database import distribution, sql
+from core.database import distribution, sql
 
 MONTHS_AHEAD = 2
 # Some 100,000 events.

@@ -5,7 +5,7 @@ The inbox takes its ids from the same sequence, by the default of its column.
 
 from typing import LiteralString
 
-from engagement.database import sql
+from core.database import sql
 
 # For statements that number rows themselves.
 NEXT_ARRIVAL: LiteralString = "nextval('engagement_arrival')"

@@ -1,0 +1,1 @@
+"""What knows nothing of the domain: SQL, locks, encryption, requests to the outside, and charts."""
