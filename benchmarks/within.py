@@ -24,9 +24,9 @@ django.setup()
 
 # The apps must be loaded first.
 from benchmarks.messages import generate  # noqa: E402
+from core import credentials  # noqa: E402
 from core.database import sql  # noqa: E402
 from engagement import tasks as scoring  # noqa: E402
-from engagement.core import credentials  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
 from engagement.models import (  # noqa: E402
     EventName,

@@ -14,7 +14,7 @@ from django.utils.cache import patch_cache_control
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.cache import never_cache
 
-from config.version import VERSION
+from core.version import VERSION
 
 
 class ServiceAdminSite(AdminSite):

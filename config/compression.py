@@ -19,7 +19,7 @@ from django.utils.cache import patch_vary_headers
 from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.responders import StaticFile
 
-from engagement.core.page_secrets import shows_secret
+from core.page_secrets import shows_secret
 from readapi.transfer import accepts_gzip
 
 FILE_LEVEL = 9

@@ -20,7 +20,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from config.provisioning import create_product
-from engagement.core.progress import ProgressReporter
+from core.progress import ProgressReporter
 from engagement.demo import loading, vocabulary
 from engagement.demo.population import Size
 from engagement.demo.vocabulary import Company

@@ -21,9 +21,9 @@ from django.db.migrations.executor import MigrationExecutor
 from config import broker, database_rights, health, preflight, sign_in
 from config.celery import app
 from config.local import backups
-from config.version import VERSION
+from core import encryption
 from core.database import distribution, nodes
-from engagement.core import encryption
+from core.version import VERSION
 from engagement.models import Product
 from ingestion.models import InboxMessage, QuarantinedMessage
 

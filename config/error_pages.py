@@ -14,7 +14,7 @@ from django.templatetags.static import static
 from django.views import defaults
 
 from config.middleware import API_PREFIXES
-from engagement.core import request_ids
+from core import request_ids
 
 TOO_LARGE = (RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent)
 

@@ -19,8 +19,8 @@ from rest_framework.exceptions import AuthenticationFailed
 
 from config import database_rights, keepalive
 from config.pending_migrations import has_pending_migrations
-from config.version import VERSION
 from core.database import distribution, nodes, sql
+from core.version import VERSION
 from engagement import prometheus as engagement
 from engagement import prometheus_requests, telemetry
 from exports import prometheus as exports

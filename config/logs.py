@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from config.json_lines import JsonLineFormatter
-from engagement.core import request_ids, trace_context
+from core import request_ids, trace_context
 
 
 class JsonFormatter(JsonLineFormatter):

@@ -13,8 +13,8 @@ from django.template.response import SimpleTemplateResponse
 from django.urls import resolve
 from django.utils import timezone
 
+from core import request_ids
 from core.database import retries, sql
-from engagement.core import request_ids
 from engagement.logins import time_zones
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from django.db import Error, OperationalError, connection
 from config import snapshot
 from config.celery import queue_schema
 from config.pending_migrations import has_pending_migrations
-from engagement.core import encryption
+from core import encryption
 
 MIN_POSTGRES_VERSION = 16
 

@@ -6,7 +6,7 @@ This imports neither Django nor the service, because gunicorn's master process u
 import logging
 import re
 
-# Keys, tokens, and invites, as engagement.core.credentials makes them. The first characters tell
+# Keys, tokens, and invites, as core.credentials makes them. The first characters tell
 # two apart.
 _CREDENTIAL = re.compile(r"\b((?:edk|eds|edi)_\w{5})[\w-]{10,}", re.ASCII)
 # Whatever stands where SDKs put a key: a parameter of the URL, its path, or the header.

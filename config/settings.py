@@ -20,7 +20,7 @@ from config import (
 )
 from config.local.postgres import EmbeddedPostgres
 from config.server import memory
-from config.version import VERSION
+from core.version import VERSION
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(environment.text("EDS_DATA_DIR", str(BASE_DIR / ".data"))).expanduser().resolve()

@@ -17,9 +17,9 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from config.server import observing
-from config.version import VERSION
+from core import trace_context
+from core.version import VERSION
 from engagement import traces
-from engagement.core import trace_context
 
 SERVICE_NAME = "engagement-data-service"
 _propagator = TraceContextTextMapPropagator()

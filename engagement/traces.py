@@ -12,8 +12,8 @@ from typing import Any, LiteralString, NamedTuple, Protocol
 
 from django.conf import settings
 
+from core import trace_context
 from core.database import sql
-from engagement.core import trace_context
 from engagement.models import Account, SubjectTrace, User
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from engagement.core.fields import EncryptedTextField
+from core.fields import EncryptedTextField
 
 NAME_LENGTH = 100
 

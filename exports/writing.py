@@ -7,7 +7,7 @@ from datetime import datetime
 from django.db import Error
 
 from core.database import retries
-from engagement.core.fields import DecryptionError
+from core.fields import DecryptionError
 from engagement.models import ScoreSet, Workspace
 from engagement.outbound.addresses import Resolver
 from exports import cursors, files, manifest, runs, tables

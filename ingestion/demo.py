@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, LiteralString
 
+from core import credentials
 from core.database import sql
 from core.database.arrivals import take_arrivals
-from engagement.core import credentials
 from engagement.messages import Track
 from engagement.models import User
 from ingestion import timestamps

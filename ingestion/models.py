@@ -4,9 +4,9 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
-from engagement.core import trace_context
-from engagement.core.credentials import HINT_LENGTH
-from engagement.core.request_ids import MAX_REQUEST_ID_LENGTH
+from core import trace_context
+from core.credentials import HINT_LENGTH
+from core.request_ids import MAX_REQUEST_ID_LENGTH
 from engagement.models import Credential, Product
 
 

@@ -18,8 +18,8 @@ from typing import LiteralString, NamedTuple
 import msgspec
 from django.db import Error, connection, transaction
 
+from core import credentials
 from core.database import sql
-from engagement.core import credentials
 from ingestion.doors.headers import Headers
 from ingestion.doors.segment_keys import sdk_key
 from ingestion.errors import IngestionError

@@ -5,10 +5,10 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
+from core import wakeups
 from core.database.retries import leave_retry_to_beat
 from engagement import tasks as engagement_tasks
 from engagement import telemetry
-from engagement.core import wakeups
 from ingestion import retention
 from ingestion.drain import processing
 from ingestion.inbox.drain_requests import DRAIN_EXPIRES

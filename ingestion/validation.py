@@ -13,7 +13,7 @@ import msgspec
 from django.db.models import Max
 from django.utils import timezone
 
-from engagement.core import credentials
+from core import credentials
 from engagement.messages import Alias, Group, Identify, Message, ReceivedMessage, Track
 from engagement.models import Account, Credential, Product, User, Workspace
 from engagement.recording.placeholders import Split, split_placeholders

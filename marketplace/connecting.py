@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from engagement.core.fields import DecryptionError
+from core.fields import DecryptionError
 from engagement.models import Product
 from marketplace import queries, runs, scheduling, texts
 from marketplace.client import App, ClientFactory, Credentials, MarketplaceClient

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from engagement.core.fields import EncryptedTextField
+from core.fields import EncryptedTextField
 from engagement.models import Product
 from engagement.models.subjects import EXTERNAL_ID_LENGTH
 

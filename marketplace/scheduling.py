@@ -9,8 +9,8 @@ from celery import signature
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Subquery
 
+from core import wakeups
 from core.database import clocks, sql
-from engagement.core import wakeups
 from marketplace import locks
 from marketplace.models import Connection, SyncRun
 from marketplace.runs import MAX_BACKOFF, stop_unfinished, unfinished_runs

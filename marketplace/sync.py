@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from engagement.core.fields import DecryptionError
-from engagement.core.garbage import pause_gc
+from core.fields import DecryptionError
+from core.garbage import pause_gc
 from marketplace import (
     failures,
     insights,

@@ -9,7 +9,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from engagement.core import credentials
+from core import credentials
 from engagement.logins import security_log
 from engagement.logins.security_log import client_address
 from readapi import rights

@@ -11,8 +11,8 @@ from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from core import request_ids
 from core.database import distribution, sql
-from engagement.core import request_ids
 
 logger = logging.getLogger(__name__)
 

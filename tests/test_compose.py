@@ -14,7 +14,7 @@ from django.core.management import call_command, get_commands
 from pytest_django import Settings
 
 from config import environment, main
-from config.version import VERSION
+from core.version import VERSION
 from tests.test_deploy import assert_every_queue_is_read
 
 DEPLOY = settings.BASE_DIR / "deploy"

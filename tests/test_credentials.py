@@ -10,8 +10,8 @@ from django.conf import settings
 from django.db import connection
 from pytest_django import Settings
 
-from engagement.core import credentials
-from engagement.core.fields import DecryptionError
+from core import credentials
+from core.fields import DecryptionError
 from engagement.models import Product
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken

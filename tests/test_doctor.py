@@ -25,9 +25,9 @@ from config import doctor, preflight
 from config.doctor import Status
 from config.keepalive import BEAT_COUNTER
 from config.management.commands.doctor import Command
-from config.version import VERSION
+from core import encryption
+from core.version import VERSION
 from engagement import telemetry
-from engagement.core import encryption
 from engagement.prometheus import RESCORE
 from ingestion.models import InboxMessage
 from ingestion.prometheus import DRAIN_COUNTER

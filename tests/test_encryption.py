@@ -14,8 +14,8 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from config import preflight
-from engagement.core import encryption
-from engagement.core.fields import DecryptionError
+from core import encryption
+from core.fields import DecryptionError
 from engagement.logins import second_factors
 from engagement.models import Product
 from ingestion.models import IngestionKey

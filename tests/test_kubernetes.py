@@ -9,7 +9,7 @@ from django.core.management import get_commands
 from django.urls import resolve
 
 from config.server import handover
-from config.version import VERSION
+from core.version import VERSION
 from ingestion import prometheus
 from tests.test_deploy import assert_every_queue_is_read
 

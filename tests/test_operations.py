@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from config import health
 from config.keepalive import BEAT_COUNTER
-from config.version import VERSION
+from core.version import VERSION
 from engagement import telemetry
 from engagement.models import OperationCounter, Product
 from engagement.prometheus import RESCORE

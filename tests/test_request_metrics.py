@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from config.server import observing
 from config.server.handler import LenientRequest, WebHandler
-from config.version import VERSION
+from core.version import VERSION
 from engagement.models import Product, ProductLimits, RequestCount
 from engagement.request_counts import Collector
 from ingestion import prometheus_products, tasks

@@ -13,7 +13,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from config.logs import JsonFormatter
-from engagement.core import credentials
+from core import credentials
 from engagement.logins import security_log
 from engagement.logins.security_log import MAX_LINES_PER_MINUTE, LogRateLimiter
 from engagement.models import Product

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.test import Client
 
 from config import main
-from config.version import VERSION
+from core.version import VERSION
 from proofs import upgrade
 
 HEADING = re.compile(r"^## (?:(\d+)\.(\d+)\.(\d+) \(\d{4}-\d\d-\d\d\)|Unreleased)$", re.MULTILINE)

@@ -29,8 +29,8 @@ from config.dashboard.summary import (
     log_url,
     ranking_url,
 )
+from core import charts
 from engagement.admin.scoping import Access
-from engagement.core import charts
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.models import Account, Product, Workspace
 from engagement.segments.movers import Mover

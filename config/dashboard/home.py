@@ -16,10 +16,10 @@ from django.utils import timezone
 
 from config.dashboard.cards import build_card
 from config.dashboard.summary import ProductSummary
+from core import expiry
 from core.database import distribution, nodes
 from engagement.admin.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_place
 from engagement.admin.scoping import request_access, sees_all_products, visible_products
-from engagement.core import expiry
 from engagement.limits import limits
 from engagement.models import Credential, Product, ScoreSet, User, Workspace
 from engagement.rescoring import sets

@@ -16,10 +16,10 @@ from django.utils.safestring import SafeString
 from django_celery_beat.models import PeriodicTask
 from kombu.exceptions import OperationalError
 
+from core.time_format import format_ago, format_until
 from engagement import telemetry
 from engagement.admin.pages import not_allowed
 from engagement.admin.scoping import sees_all_products
-from engagement.admin.time_format import format_ago, format_until
 from engagement.models import OperationCounter
 from engagement.prometheus import RESCORE
 from exports.prometheus import RUN_COUNTER

@@ -6,8 +6,8 @@ from datetime import datetime
 from django.utils.http import urlencode
 
 from config.dashboard.summary import Link, Notice, ProductSummary, add_url, admin_url, log_url
-from engagement.admin.time_format import format_exact
-from engagement.core import expiry
+from core import expiry
+from core.time_format import format_exact
 from engagement.models import Workspace
 from engagement.rescoring import sets
 from engagement.segments.counts import SubjectTotals

@@ -21,7 +21,7 @@ from typing import IO, Any
 from django.core.management.base import CommandError
 
 from config.local.postgres import EmbeddedPostgres, EmbeddedPostgresError
-from config.version import VERSION
+from core.version import VERSION
 
 SLOT = "eds_backup"
 SEGMENT_BYTES = 16 * 1024 * 1024

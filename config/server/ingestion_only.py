@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from config.server import handover, security_headers
-from engagement.core import request_ids
+from core import request_ids
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 

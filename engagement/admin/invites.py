@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from engagement.core.page_secrets import mark_secret
+from core.page_secrets import mark_secret
 from engagement.logins import invites
 from engagement.models import Invite, Product, ProductMember
 

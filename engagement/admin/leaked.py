@@ -10,10 +10,10 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.views.decorators.debug import sensitive_post_parameters
 
+from core import credentials
 from engagement.admin.pages import PageAdmin
 from engagement.admin.scoping import ProductScopedAdmin
 from engagement.admin.trailing import record_row
-from engagement.core import credentials
 from engagement.models import Credential
 from engagement.trail import entries
 from engagement.trail.entries import Action

@@ -19,8 +19,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 
+from core.time_format import format_ago
 from engagement.admin.lookups import BoundedLookups
-from engagement.admin.time_format import format_ago
 from engagement.admin.trailing import TrailingAdmin
 from engagement.models import Product, ProductMember
 

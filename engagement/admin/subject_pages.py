@@ -8,8 +8,8 @@ from typing import Any
 from django.http import Http404
 from django.utils.safestring import SafeString
 
-from engagement.admin.time_format import format_ago
-from engagement.core import charts
+from core import charts
+from core.time_format import format_ago
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.models import Account, AccountEngagement, ScoreSet, Segment, Workspace
 from engagement.money import MRR_LABEL, format_cents, mrr_of

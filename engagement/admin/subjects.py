@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
+from core.time_format import format_ago
 from engagement.admin import subject_details, subject_pages
 from engagement.admin.account_people import (
     PEOPLE_SHOWN,
@@ -34,7 +35,6 @@ from engagement.admin.pages import ExtraView
 from engagement.admin.parting import PartableAdmin, describe_progress
 from engagement.admin.scoping import deferred_script
 from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_list_url
-from engagement.admin.time_format import format_ago
 from engagement.metric_names import Scope
 from engagement.models import Account, User, Workspace
 from engagement.recording.suppression import SubjectScope

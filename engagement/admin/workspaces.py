@@ -15,6 +15,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from core.ids import parse_id
+from core.time_format import format_ago
 from engagement import tasks
 from engagement.admin import previews, what_if
 from engagement.admin.edit_conflicts import add_conflict_errors, add_hidden_initials
@@ -34,7 +36,6 @@ from engagement.admin.scoping import (
 )
 from engagement.admin.subject_urls import trait_values_url
 from engagement.admin.suggestions import load_suggestions
-from engagement.admin.time_format import format_ago
 from engagement.admin.weight_forms import (
     WeightForm,
     WeightFormSet,
@@ -42,7 +43,6 @@ from engagement.admin.weight_forms import (
     add_weight_row,
     weight_rows,
 )
-from engagement.core.ids import parse_id
 from engagement.models import EventWeight, Product, Workspace
 from engagement.rescoring import sets
 from engagement.rules.rules import Rule, parse_rule, rule_to_json

@@ -6,7 +6,7 @@ from django.contrib.auth.models import User as AdminUser
 from django.db import transaction
 from django.db.models import QuerySet
 
-from engagement.core import credentials
+from core import credentials
 from engagement.logins import addresses, roles
 from engagement.models import Invite, Product, ProductMember
 

@@ -2,7 +2,7 @@
 
 from django.core.management.base import CommandError
 
-from engagement.core.ids import parse_id
+from core.ids import parse_id
 from engagement.models import Product
 
 

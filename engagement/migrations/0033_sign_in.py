@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import engagement.core.fields
+import core.fields
 from django.conf import settings
 from django.db import migrations, models
 
@@ -75,7 +75,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('kind', models.CharField(choices=[('app', 'Authenticator app'), ('passkey', 'Passkey')], max_length=10)),
                 ('name', models.CharField(max_length=100)),
-                ('secret', engagement.core.fields.EncryptedTextField()),
+                ('secret', core.fields.EncryptedTextField()),
                 ('last_used', models.BigIntegerField(db_default=0, default=0)),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('last_used_at', models.DateTimeField(null=True)),

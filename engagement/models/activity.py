@@ -3,7 +3,7 @@
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 
-from engagement.core.product_keys import ProductForeignKey
+from core.product_keys import ProductForeignKey
 
 EVENT_NAME_LENGTH = 256
 NO_ACCOUNT = 0

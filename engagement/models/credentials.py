@@ -8,8 +8,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from engagement.core import credentials
-from engagement.core.fields import EncryptedTextField
+from core import credentials
+from core.fields import EncryptedTextField
 from engagement.models.products import Product
 
 

@@ -5,7 +5,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from engagement.core.product_keys import ProductForeignKey
+from core.product_keys import ProductForeignKey
 
 # The version of the metrics in a set. A release rebuilds the sets of earlier versions when it first
 # works on their product. 1: an account's users include those without an event. 2: accounts have the

@@ -7,7 +7,7 @@ from django.db.models import F
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce, Left, Lower
 
-from engagement.core.product_keys import ProductForeignKey
+from core.product_keys import ProductForeignKey
 
 EXTERNAL_ID_LENGTH = 512
 SEVERAL_IDS = 0

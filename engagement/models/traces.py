@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from engagement.core.trace_context import LENGTH
+from core.trace_context import LENGTH
 from engagement.models.products import Product
 
 

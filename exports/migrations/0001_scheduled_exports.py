@@ -4,7 +4,7 @@ import django.contrib.postgres.fields
 import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import engagement.core.fields
+import core.fields
 from django.db import migrations, models
 
 
@@ -34,8 +34,8 @@ class Migration(migrations.Migration):
                 ('region', models.CharField(blank=True, max_length=50)),
                 ('bucket', models.CharField(blank=True, max_length=100)),
                 ('folder', models.CharField(blank=True, max_length=300)),
-                ('access_key_id', engagement.core.fields.EncryptedTextField(default='')),
-                ('secret_access_key', engagement.core.fields.EncryptedTextField(default='')),
+                ('access_key_id', core.fields.EncryptedTextField(default='')),
+                ('secret_access_key', core.fields.EncryptedTextField(default='')),
                 ('cursor', models.JSONField(default=dict, editable=False)),
                 ('verified_at', models.DateTimeField(editable=False, null=True)),
                 ('next_run_at', models.DateTimeField(editable=False, null=True)),

@@ -10,6 +10,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 
+from core.time_format import format_exact
 from engagement.admin.listing import LargeTableAdmin
 from engagement.admin.pages import NOTHING, ExtraView, PageAction, PageAdmin
 from engagement.admin.products import ProductAdmin
@@ -20,7 +21,6 @@ from engagement.admin.scoping import (
     sees_all_products,
     visible_products,
 )
-from engagement.admin.time_format import format_exact
 from ingestion.admin.keys import (
     IngestionKeyAdmin,
     IngestionKeyInline,

@@ -14,7 +14,7 @@ from django.db.models import F
 
 from core.database import locks, retries
 from core.database.arrivals import take_arrivals
-from engagement.core.garbage import pause_gc
+from core.garbage import pause_gc
 from engagement.messages import ReceivedMessage
 from engagement.recording.record import record
 from ingestion.bulk.files import MAX_LINE_BYTES, LineReader

@@ -18,7 +18,7 @@ import msgspec
 from django.db import Error, transaction
 
 from core.database import retries, sql
-from engagement.core.garbage import pause_gc
+from core.garbage import pause_gc
 from engagement.limits import limits
 from engagement.messages import ReceivedMessage, Statement
 from engagement.recording.record import RecordResult, record

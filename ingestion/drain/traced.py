@@ -7,8 +7,8 @@ from itertools import islice
 
 from django.db import Error, transaction
 
+from core import trace_context
 from engagement import traces
-from engagement.core import trace_context
 from engagement.messages import Alias, Group, Identify, Track
 from ingestion.drain.claims import ClaimedMessage
 from ingestion.drain.senders import SenderKey

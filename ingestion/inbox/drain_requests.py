@@ -5,7 +5,7 @@ import time
 
 from celery import signature
 
-from engagement.core import wakeups
+from core import wakeups
 
 # By name: importing the task would load the scoring engine into the web process.
 DRAIN_TASK = signature("ingestion.tasks.drain")

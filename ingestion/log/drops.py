@@ -12,8 +12,8 @@ from typing import LiteralString
 
 import msgspec
 
+from core import credentials
 from core.database import sql
-from engagement.core import credentials
 from engagement.messages import Statement, Track
 from ingestion.models import DroppedMessage, DropReason
 from ingestion.payloads import UnusableMessage

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from engagement.core import charts
+from core import charts
 from engagement.limits.new_names import Excess
 from engagement.messages import Alias, Track
 from engagement.recording.aliases import MAX_IDS_PER_USER, Rejection

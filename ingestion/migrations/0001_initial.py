@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import engagement.core.fields
+import core.fields
 from django.db import migrations, models
 
 
@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=100)),
-                ('secret', engagement.core.fields.EncryptedTextField(editable=False)),
+                ('secret', core.fields.EncryptedTextField(editable=False)),
                 ('digest', models.BinaryField(max_length=32, unique=True)),
                 ('hint', models.CharField(editable=False, max_length=9)),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),

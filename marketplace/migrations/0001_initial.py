@@ -3,7 +3,7 @@
 import django.db.models.deletion
 import django.db.models.expressions
 import django.db.models.functions.datetime
-import engagement.core.fields
+import core.fields
 from django.db import migrations, models
 
 
@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
                 ('state_changed_at', models.DateTimeField()),
                 ('generation', models.PositiveIntegerField(default=1)),
                 ('user_name', models.CharField(max_length=254)),
-                ('api_token', engagement.core.fields.EncryptedTextField(editable=False, null=True)),
+                ('api_token', core.fields.EncryptedTextField(editable=False, null=True)),
                 ('vendor_id', models.CharField(max_length=20, verbose_name='vendor ID')),
                 ('app_product_id', models.UUIDField(verbose_name='product ID')),
                 ('developer_id', models.CharField(editable=False, max_length=200, verbose_name='developer ID')),

@@ -13,12 +13,12 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.html import format_html
 
+from core.fields import DecryptionError
+from core.page_secrets import mark_secret
 from engagement.admin.pages import ExtraView, OutboundFormAdmin, PageAction
 from engagement.admin.place import requested_product
 from engagement.admin.products import ProductAdmin, Section
 from engagement.admin.scoping import ProductFilter
-from engagement.core.fields import DecryptionError
-from engagement.core.page_secrets import mark_secret
 from engagement.models import Product
 from engagement.trail.models_followed import follow
 from notifications import verification

@@ -9,10 +9,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.http import urlencode
 
+from core.ids import parse_id
 from engagement.admin.pages import PageAdmin
 from engagement.admin.place import requested_product
 from engagement.admin.scoping import ProductFilter
-from engagement.core.ids import parse_id
 from engagement.models import Workspace
 from engagement.trail.models_followed import follow
 from notifications.admin.forms import SubscriptionForm

@@ -18,8 +18,8 @@ from uuid import UUID, uuid4
 from django.db import transaction
 
 from core.database import sql
+from core.fields import DecryptionError
 from engagement import traces
-from engagement.core.fields import DecryptionError
 from engagement.outbound.addresses import Resolver
 from engagement.outbound.requests import DEADLINE, Request, Result, timed_out
 from notifications.delivery import formats, outcomes

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 
-from engagement.core import trace_context
+from core import trace_context
 from engagement.outbound.addresses import Resolver
 from engagement.outbound.requests import OutboundRequest, Request
 from notifications.delivery import emails, signing

@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import engagement.core.fields
+import core.fields
 from django.db import migrations, models
 
 
@@ -21,9 +21,9 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('kind', models.CharField(choices=[('webhook', 'Webhook'), ('slack', 'Slack'), ('teams', 'Microsoft Teams'), ('email', 'Email')], max_length=10)),
                 ('name', models.CharField(max_length=100)),
-                ('address', engagement.core.fields.EncryptedTextField()),
+                ('address', core.fields.EncryptedTextField()),
                 ('address_hint', models.CharField(editable=False, max_length=300, verbose_name='address')),
-                ('signing_secrets', engagement.core.fields.EncryptedTextField(default='', editable=False)),
+                ('signing_secrets', core.fields.EncryptedTextField(default='', editable=False)),
                 ('digest', models.CharField(choices=[('none', 'At once'), ('daily', 'Once a day'), ('weekly', 'Once a week')], default='none', max_length=10, verbose_name='send')),
                 ('state', models.CharField(choices=[('unverified', 'Not verified'), ('active', 'Active'), ('paused', 'Paused')], default='unverified', editable=False, max_length=10)),
                 ('pause_reason', models.TextField(blank=True, editable=False)),

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from core.credentials import digest
 from engagement import messages
-from engagement.core.credentials import digest
 from engagement.metric_names import Scope
 from engagement.models import (
     Account,

@@ -5,8 +5,8 @@ from datetime import date
 
 import pytest
 
-from engagement.core import charts
-from engagement.core.charts import Series
+from core import charts
+from core.charts import Series
 from tests.cases import each
 
 DAYS = ["1 Nov", "2 Nov", "3 Nov", "4 Nov", "5 Nov"]

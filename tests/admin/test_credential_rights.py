@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from engagement.core import credentials, expiry
+from core import credentials, expiry
 from engagement.models import Product, TrailEntry, Workspace
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from engagement.core import credentials
+from core import credentials
 from engagement.logins import invites
 from engagement.models import Invite, Product, ProductMember
 from tests.admin.conftest import logged_in

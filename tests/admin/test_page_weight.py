@@ -11,7 +11,7 @@ from django.contrib.auth.models import User as AdminUser
 from django.test import Client
 from django.urls import reverse
 
-from engagement.core import charts
+from core import charts
 from engagement.models import Account, DailyBenchmark, Product, SavedView, Segment
 from tests.admin.conftest import logged_in
 from tests.admin.rows import NOON, Rows, a_user, an_account, fill

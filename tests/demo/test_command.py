@@ -5,7 +5,7 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
-from engagement.core import progress
+from core import progress
 from engagement.demo import loading
 from engagement.models import Account, AccountEngagement, Event, Product, User
 from readapi.models import ApiToken

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core import wakeups
 from engagement import tasks
-from engagement.core import wakeups
 from engagement.messages import Message, ReceivedMessage
 from engagement.models import (
     Alias,

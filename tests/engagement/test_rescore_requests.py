@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from core import wakeups
 from engagement import tasks
-from engagement.core import wakeups
 from engagement.rescoring import rescore
 
 

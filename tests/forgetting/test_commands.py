@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.core.management import CommandError, call_command
 
-from engagement.core.progress import ProgressReporter
+from core.progress import ProgressReporter
 from engagement.models import Product
 from tests.engagement.history import identify, tell, track
 from tests.pipeline.waiting import counts, drain, dropped, wait

@@ -12,7 +12,7 @@ import responses
 from pytest_django import Settings
 from responses import matchers
 
-from config.version import VERSION
+from core.version import VERSION
 from marketplace import client
 from marketplace.client import App, Credentials, LicenseQuery, MarketplaceClient, RetryPolicy
 from marketplace.errors import (

@@ -16,8 +16,8 @@ from pytest_django import Settings
 
 from config import apps, tracing
 from config.server import observing
+from core import trace_context
 from engagement import traces
-from engagement.core import trace_context
 from engagement.models import Product, SubjectTrace, User
 from engagement.rescoring.rescore import rescore
 from ingestion import tasks

@@ -12,7 +12,7 @@ from django.db import OperationalError
 from django.test import Client
 
 from config.openapi import assembly
-from engagement.core import credentials
+from core import credentials
 from engagement.models import Product, Workspace
 from ingestion import validation, views
 from ingestion.doors import bodies

@@ -11,8 +11,8 @@ import pytest
 from django.db import connection, transaction
 from pytest_django import Settings
 
+from core import credentials
 from core.database import sql
-from engagement.core import credentials
 from ingestion.inbox import group_commit
 from ingestion.models import InboxMessage
 from ingestion.payloads import decode, encode

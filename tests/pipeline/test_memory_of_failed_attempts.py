@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from django.db import DataError
 
-from engagement.core.garbage import pause_gc
+from core.garbage import pause_gc
 from ingestion.drain.batches import process_or_split
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from engagement.core import credentials
+from core import credentials
 from engagement.models import Product
 from ingestion import refused, retention
 from ingestion.drain import processing

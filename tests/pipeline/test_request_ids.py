@@ -11,7 +11,7 @@ from django.db import DataError, OperationalError
 from django.test import Client, RequestFactory
 
 from config.logs import JsonFormatter
-from engagement.core import request_ids
+from core import request_ids
 from engagement.messages import ReceivedMessage
 from ingestion.drain import processing, quarantine
 from ingestion.inbox import group_commit as inbox

@@ -8,7 +8,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from config.server import handover
-from engagement.core import credentials
+from core import credentials
 from engagement.models import Product
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.recording.trait_limits import MAX_TRAITS

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from config.celery import app
+from core import wakeups as engagement_wakeups
 from engagement import tasks as engagement_tasks
-from engagement.core import wakeups as engagement_wakeups
 from engagement.models import Product
 from harness.ports import free_port
 from ingestion import tasks

@@ -11,8 +11,8 @@ from typing import Any, Generic, LiteralString, TypeVar
 import psycopg
 from django.db import connection
 
+from core import credentials
 from core.database import sql
-from engagement.core import credentials
 from engagement.models import DailyCount, Event, EventName, Product, User
 from ingestion.drain import processing
 from ingestion.models import DroppedMessage, InboxMessage, IngestionKey, QuarantinedMessage

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from engagement.core import credentials
+from core import credentials
 from engagement.models import Product
 from ingestion.models import IngestionKey
 from readapi.authentication import record_use

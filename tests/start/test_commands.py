@@ -13,7 +13,7 @@ from pytest_django import Settings
 from config import broker
 from config.broker import transport_options
 from config.celery import queue_schema
-from engagement.core import credentials
+from core import credentials
 from engagement.models import Workspace
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken

@@ -10,7 +10,7 @@ from cryptography.fernet import Fernet
 from django.conf import settings
 
 from config.local.postgres import stop_process
-from engagement.core import credentials
+from core import credentials
 from tests.start.running import clean_environment, free_port, until
 
 KEY = credentials.generate("edk")

@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand
 from django.utils import timezone
 
-from config.version import VERSION
+from core.version import VERSION
 
 
 class Command(BaseCommand):

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from engagement.core import encryption
-from engagement.core.encryption import Rotation
+from core import encryption
+from core.encryption import Rotation
 
 
 class Command(BaseCommand):

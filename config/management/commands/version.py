@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from config.version import VERSION
+from core.version import VERSION
 
 
 class Command(BaseCommand):

@@ -13,6 +13,8 @@ from django.urls import reverse
 from django.utils.html import conditional_escape, escape
 from django.utils.safestring import SafeString, mark_safe
 
+from core.ids import parse_id
+from core.time_format import format_ago
 from engagement.admin.lists import columns as list_columns
 from engagement.admin.lists import filters, views
 from engagement.admin.lists.columns import ListColumn, RowContext
@@ -31,8 +33,6 @@ from engagement.admin.scoping import request_access, visible_products
 from engagement.admin.subject_pages import usable_segments
 from engagement.admin.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM
 from engagement.admin.suggestions import trait_names
-from engagement.admin.time_format import format_ago
-from engagement.core.ids import parse_id
 from engagement.metric_names import Scope
 from engagement.models import Product, SavedView, ScoreSet, Segment, Workspace
 from engagement.orders.columns import TRAIT_PREFIX, trait_column

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, cast
 
 from django.core.management.base import BaseCommand, CommandError
 
+from core.progress import ProgressReporter
 from engagement import export
-from engagement.core.progress import ProgressReporter
 from engagement.management.product_argument import get_product
 from engagement.trail import entries
 from ingestion.bulk import exporting

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from engagement.core import credentials
-from engagement.core.progress import ProgressReporter
+from core import credentials
+from core.progress import ProgressReporter
 from engagement.management.product_argument import get_product
 from engagement.models import Product
 from ingestion.bulk import files, importing

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Cast
 
-from engagement.core.fields import EncryptedTextField
+from core.fields import EncryptedTextField
 
 ROWS_PER_QUERY = 500
 

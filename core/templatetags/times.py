@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString
 
-from engagement.admin.time_format import format_ago, format_exact, format_until
+from core.time_format import format_ago, format_exact, format_until
 
 register = template.Library()
 

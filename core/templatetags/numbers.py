@@ -4,7 +4,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from engagement.core.charts import format_number
+from core.charts import format_number
 
 register = template.Library()
 

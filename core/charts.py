@@ -5,7 +5,7 @@ light and dark colors, keep their text at reading size on a phone, and describe 
 sentence and a table. Pages need ``engagement/charts.css``; those of a ``ProductScopedAdmin`` have
 it.
 
-    from engagement.core import charts
+    from core import charts
 
     context["curve"] = charts.line(
         "Score of the last 90 days",
