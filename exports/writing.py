@@ -8,8 +8,8 @@ from django.db import Error
 
 from core.database import retries
 from core.fields import DecryptionError
+from core.outbound.addresses import Resolver
 from engagement.models import ScoreSet, Workspace
-from engagement.outbound.addresses import Resolver
 from exports import cursors, files, manifest, runs, tables
 from exports.cursors import NotScored
 from exports.models import ExportRun, ScheduledExport, Table

@@ -6,8 +6,8 @@ from django.core import signing
 from django.db import transaction
 from django.urls import reverse
 
-from engagement.outbound.addresses import Resolver
-from engagement.outbound.requests import Result, send_now
+from core.outbound.addresses import Resolver
+from core.outbound.requests import Result, send_now
 from notifications.delivery import emails, formats, outcomes
 from notifications.models import Destination, OutboxMessage, Subscription
 from notifications.watching.outbox import draft_test

@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from engagement.outbound.addresses import AddressForbidden, check_url
+from core.outbound.addresses import AddressForbidden, check_url
 from exports import files
 from exports.models import ScheduledExport, Table
 from exports.stores import folders

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from engagement.outbound.addresses import Resolver
+from core.outbound.addresses import Resolver
 from exports.models import ScheduledExport
 from exports.stores.errors import StoreError
 from exports.stores.folders import FolderStore

@@ -1,7 +1,7 @@
 """A client of S3-compatible stores, as small as exports need: it writes and deletes objects.
 
 Requests are signed as AWS Signature Version 4 says, and go only to addresses that are allowed
-(``engagement.outbound``). An object appears as a whole or not at all.
+(``core.outbound``). An object appears as a whole or not at all.
 """
 
 import hmac
@@ -13,8 +13,8 @@ from urllib.parse import quote, urlsplit
 
 from django.utils import timezone
 
-from engagement.outbound.addresses import AddressForbidden, Resolver, check_url
-from engagement.outbound.requests import OutboundRequest, Result, send_now
+from core.outbound.addresses import AddressForbidden, Resolver, check_url
+from core.outbound.requests import OutboundRequest, Result, send_now
 from exports.stores.errors import StoreError
 
 # A part is written within this time, or tried again.

@@ -10,8 +10,8 @@ from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils.html import format_html
 
+from core.outbound.addresses import MAX_URL_LENGTH, AddressForbidden, check_url
 from engagement.models import Segment
-from engagement.outbound.addresses import MAX_URL_LENGTH, AddressForbidden, check_url
 from notifications.delivery import signing
 from notifications.models import Destination, Subscription
 from notifications.triggers import TRIGGERS, Trigger, TriggerInfo

@@ -19,9 +19,9 @@ from django.db import transaction
 
 from core.database import sql
 from core.fields import DecryptionError
+from core.outbound.addresses import Resolver
+from core.outbound.requests import DEADLINE, Request, Result, timed_out
 from engagement import traces
-from engagement.outbound.addresses import Resolver
-from engagement.outbound.requests import DEADLINE, Request, Result, timed_out
 from notifications.delivery import formats, outcomes
 from notifications.models import Delivery, Destination, OutboxMessage
 

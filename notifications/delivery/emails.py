@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from django.core.mail import EmailMessage
 from django.template.loader import render_to_string
 
-from engagement.outbound.requests import ERROR_LENGTH, Result
+from core.outbound.requests import ERROR_LENGTH, Result
 from notifications.delivery.links import first_of, link_of
 from notifications.models import Delivery, OutboxMessage
 

@@ -8,8 +8,8 @@ from typing import Any
 from django.conf import settings
 
 from core import trace_context
-from engagement.outbound.addresses import Resolver
-from engagement.outbound.requests import OutboundRequest, Request
+from core.outbound.addresses import Resolver
+from core.outbound.requests import OutboundRequest, Request
 from notifications.delivery import emails, signing
 from notifications.delivery.links import first_of, link_of
 from notifications.models import Destination, OutboxMessage

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F, QuerySet
 
-from engagement.outbound.requests import Result
+from core.outbound.requests import Result
 from notifications.models import Delivery, Destination, OutboxMessage
 
 # The time after the first failed attempt, and how much longer each further one takes.

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from engagement.outbound.requests import Outcome
+from core.outbound.requests import Outcome
 from notifications.models.destinations import Destination
 from notifications.models.subscriptions import Subscription
 

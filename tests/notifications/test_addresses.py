@@ -5,8 +5,8 @@ from ipaddress import ip_address, ip_network
 import pytest
 from pytest_django import Settings
 
-from engagement.outbound.addresses import AddressForbidden, find_target, is_allowed
-from engagement.outbound.requests import OutboundRequest, send_now
+from core.outbound.addresses import AddressForbidden, find_target, is_allowed
+from core.outbound.requests import OutboundRequest, send_now
 from notifications.models import Delivery
 from tests.cases import each
 from tests.notifications.receiver import Received, Receiver

@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from core.outbound import requests
 from engagement.models import Product
-from engagement.outbound import requests
 from notifications import verification
 from notifications.delivery import deliver as delivering
 from notifications.delivery import outcomes, signing

@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from pytest_django import Settings
 
-from engagement.outbound import requests
-from engagement.outbound.addresses import Resolver
-from engagement.outbound.requests import OutboundRequest
+from core.outbound import requests
+from core.outbound.addresses import Resolver
+from core.outbound.requests import OutboundRequest
 from notifications.models import Delivery
 
 NAME = "receiver.example"

@@ -19,8 +19,8 @@ from typing import Protocol
 
 from django.db import models
 
-from engagement.outbound import proxies
-from engagement.outbound.addresses import AddressForbidden, Resolver, Target, find_target
+from core.outbound import proxies
+from core.outbound.addresses import AddressForbidden, Resolver, Target, find_target
 
 # Seconds from the resolution of the name to the last byte that is read.
 DEADLINE = 15.0

@@ -13,7 +13,7 @@ from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined
 
 from django.conf import settings
 
-from engagement.outbound.addresses import Target, is_in_allowed_network
+from core.outbound.addresses import Target, is_in_allowed_network
 
 MAX_RESPONSE = 16_384
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
