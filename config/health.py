@@ -19,10 +19,10 @@ from rest_framework.exceptions import AuthenticationFailed
 
 from config import database_rights, keepalive
 from config.pending_migrations import has_pending_migrations
+from core import prometheus_requests, telemetry
 from core.database import distribution, nodes, sql
 from core.version import VERSION
 from engagement import prometheus as engagement
-from engagement import prometheus_requests, telemetry
 from exports import prometheus as exports
 from ingestion import prometheus as ingestion
 from ingestion import prometheus_products

@@ -6,17 +6,12 @@ from typing import LiteralString
 
 from prometheus_client.core import GaugeMetricFamily, Metric, SummaryMetricFamily
 
+from core import telemetry
 from core.database import nodes, sql
-from engagement import telemetry
 from engagement.models import Credential, ScoreSet
 
 # Names of operation counters.
 RESCORE = "rescore"
-# Of the pools of database connections in web processes.
-POOL_REQUESTS = "pool requests"
-POOL_WAITS = "pool waits"
-POOL_FAILURES = "pool failures"
-
 # Keys and tokens with a metric of their own: those that expire first.
 MAX_CREDENTIALS = 100
 

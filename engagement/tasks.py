@@ -5,9 +5,8 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
-from core import wakeups
+from core import telemetry, wakeups
 from core.database.retries import again_without_missing_nodes, leave_retry_to_beat
-from engagement import telemetry
 from engagement.prometheus import RESCORE
 from engagement.recording import moving, parting, reattribution
 from engagement.removal import deletion, forgetting, maintenance

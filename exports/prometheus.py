@@ -5,7 +5,7 @@ from datetime import datetime
 
 from prometheus_client.core import GaugeMetricFamily, Metric, SummaryMetricFamily
 
-from engagement import telemetry
+from core import telemetry
 from exports import runs
 
 # The name of an operation counter.

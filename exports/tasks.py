@@ -5,9 +5,8 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
-from core import wakeups
+from core import telemetry, wakeups
 from core.database.retries import leave_retry_to_beat
-from engagement import telemetry
 from exports import runs
 from exports.prometheus import RUN_COUNTER
 from exports.writing import write_due

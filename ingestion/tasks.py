@@ -5,10 +5,9 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
-from core import wakeups
+from core import telemetry, wakeups
 from core.database.retries import leave_retry_to_beat
 from engagement import tasks as engagement_tasks
-from engagement import telemetry
 from ingestion import retention
 from ingestion.drain import processing
 from ingestion.inbox.drain_requests import DRAIN_EXPIRES

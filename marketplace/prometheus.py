@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time
 from django.db.models import Count, F, Q
 from prometheus_client.core import GaugeMetricFamily, Metric, SummaryMetricFamily
 
-from engagement import telemetry
+from core import telemetry
 from marketplace.health import connection_health, expiry_notice, load_last_runs
 from marketplace.models import Connection
 from marketplace.timetable import load_timetable

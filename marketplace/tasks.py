@@ -5,8 +5,8 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
+from core import telemetry
 from core.database.retries import leave_retry_to_beat
-from engagement import telemetry
 from engagement.tasks import request_rescore
 from marketplace import client, scheduling, user_names
 from marketplace.client import Credentials, MarketplaceClient

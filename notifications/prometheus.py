@@ -12,8 +12,8 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
+from core import telemetry
 from core.database import sql
-from engagement import telemetry
 from notifications.models import Delivery, Destination
 
 # The names of operation counters.

@@ -5,9 +5,8 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
-from core import wakeups
+from core import telemetry, wakeups
 from core.database.retries import again_without_missing_nodes, leave_retry_to_beat
-from engagement import telemetry
 from notifications import retention
 from notifications.delivery.deliver import deliver as deliver_messages
 from notifications.prometheus import DELIVER_COUNTER, SWEEP_COUNTER, attempts_counter

@@ -17,7 +17,7 @@ from django_celery_beat.schedulers import DatabaseScheduler
 
 from config.celery import app, schedule
 from config.keepalive import BEAT_COUNTER
-from engagement import telemetry
+from core import telemetry
 
 
 @pytest.fixture

@@ -25,9 +25,8 @@ from config import doctor, preflight
 from config.doctor import Status
 from config.keepalive import BEAT_COUNTER
 from config.management.commands.doctor import Command
-from core import encryption
+from core import encryption, telemetry
 from core.version import VERSION
-from engagement import telemetry
 from engagement.prometheus import RESCORE
 from ingestion.models import InboxMessage
 from ingestion.prometheus import DRAIN_COUNTER

@@ -12,9 +12,10 @@ from django.utils import timezone
 
 from config import health
 from config.keepalive import BEAT_COUNTER
+from core import telemetry
+from core.models import OperationCounter
 from core.version import VERSION
-from engagement import telemetry
-from engagement.models import OperationCounter, Product
+from engagement.models import Product
 from engagement.prometheus import RESCORE
 from ingestion import tasks
 from ingestion.inbox import group_commit

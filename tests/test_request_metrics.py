@@ -15,9 +15,10 @@ from django.utils import timezone
 
 from config.server import observing
 from config.server.handler import LenientRequest, WebHandler
+from core.models import RequestCount
+from core.request_counts import Collector
 from core.version import VERSION
-from engagement.models import Product, ProductLimits, RequestCount
-from engagement.request_counts import Collector
+from engagement.models import Product, ProductLimits
 from ingestion import prometheus_products, tasks
 from ingestion.inbox import group_commit
 from ingestion.models import RefusedCount

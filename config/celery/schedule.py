@@ -13,7 +13,7 @@ from django.utils import timezone
 from django_celery_beat.schedulers import DatabaseScheduler
 
 from config import keepalive
-from engagement import telemetry
+from core import telemetry
 
 logger = logging.getLogger(__name__)
 

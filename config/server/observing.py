@@ -10,9 +10,9 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 
-from engagement import telemetry
-from engagement.prometheus import POOL_FAILURES, POOL_REQUESTS, POOL_WAITS
-from engagement.request_counts import Collector
+from core import telemetry
+from core.prometheus_requests import POOL_FAILURES, POOL_REQUESTS, POOL_WAITS
+from core.request_counts import Collector
 
 logger = logging.getLogger("config.access")
 

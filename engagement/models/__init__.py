@@ -24,10 +24,8 @@ from engagement.models.logins import (
     RoleGrant,
     SecondFactor,
 )
-from engagement.models.operation_counters import OperationCounter
 from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
-from engagement.models.request_counts import RequestCount
 from engagement.models.saved_views import SavedView
 from engagement.models.scores import (
     AccountEngagement,
@@ -75,7 +73,6 @@ __all__ = [
     "LoginSession",
     "Membership",
     "MovedThreshold",
-    "OperationCounter",
     "OrderChunk",
     "PartRequest",
     "Product",
@@ -85,7 +82,6 @@ __all__ = [
     "ProvenAddress",
     "ReattributionRequest",
     "RecoveryCode",
-    "RequestCount",
     "RescoreRequest",
     "RoleGrant",
     "SavedView",

@@ -16,9 +16,8 @@ from typing import LiteralString, TypeAlias
 from django.db import DEFAULT_DB_ALIAS, Error, connection, connections, transaction
 from django.utils import timezone
 
-from core import credentials
+from core import credentials, telemetry
 from core.database import sql
-from engagement import telemetry
 from ingestion.inbox import drain_requests
 from ingestion.inbox.quotas import KeyQuotas, KnownKeys
 from ingestion.log import drops

@@ -14,7 +14,7 @@ from django.utils.html import strip_tags
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 from kombu.exceptions import OperationalError
 
-from engagement import telemetry
+from core import telemetry
 from engagement.models import Product
 from ingestion.prometheus import DRAIN_COUNTER
 from tests.admin.rows import Rows

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from config import health
-from engagement import telemetry
+from core import telemetry
 from ingestion.inbox import group_commit
 from ingestion.prometheus import DRAIN_COUNTER
 from tests.pipeline.conftest import Post

@@ -16,6 +16,7 @@ class OperationCounter(models.Model):
     last_at = models.DateTimeField()
 
     class Meta:
+        app_label = "engagement"
         db_table = "engagement_measure"
 
     def __str__(self) -> str:

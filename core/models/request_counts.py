@@ -7,7 +7,7 @@ class RequestCount(models.Model):
     """How many requests of an endpoint got a status within a bound of time, and their seconds.
 
     ``code`` is that of the error, or empty. ``bucket`` is the place of the smallest bound of
-    ``engagement.request_counts.BOUNDS`` that the request kept. All labels are from the code, so the
+    ``core.request_counts.BOUNDS`` that the request kept. All labels are from the code, so the
     number of rows is bounded.
     """
 
@@ -18,6 +18,9 @@ class RequestCount(models.Model):
     bucket = models.PositiveSmallIntegerField()
     requests = models.BigIntegerField()
     seconds = models.FloatField()
+
+    class Meta:
+        app_label = "engagement"
 
     def __str__(self) -> str:
         return f"{self.endpoint} {self.status}"

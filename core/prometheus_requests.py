@@ -12,12 +12,15 @@ from prometheus_client.core import (
     Metric,
 )
 
+from core import telemetry
 from core.database import sql
-from engagement import telemetry
-from engagement.models import RequestCount
-from engagement.prometheus import POOL_FAILURES, POOL_REQUESTS, POOL_WAITS
-from engagement.request_counts import BOUNDS
+from core.models import RequestCount
+from core.request_counts import BOUNDS
 
+# Of the pools of database connections in web processes.
+POOL_REQUESTS = "pool requests"
+POOL_WAITS = "pool waits"
+POOL_FAILURES = "pool failures"
 CONNECTION_STATES = ("active", "idle", "idle in transaction", "other")
 _CONNECTIONS: LiteralString = """
     SELECT CASE WHEN state = ANY(%(states)b::text[]) THEN state ELSE 'other' END, count(*)

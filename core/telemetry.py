@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import LiteralString
 
 from core.database import sql
-from engagement.models import OperationCounter
+from core.models import OperationCounter
 
 # last_at is the latest time of all processes. One more than a minute ahead is from a wrong clock.
 # Left there, it would hide for that long that the operation no longer runs.
