@@ -196,6 +196,7 @@ INSTALLED_APPS = [
     "config",
     "core",
     "engagement",
+    "access",
     "ingestion",
     "readapi",
     "marketplace",

@@ -6,8 +6,9 @@ import pytest
 from django.apps import apps
 from django.db.models import DateTimeField
 
+from access.models import LoginAttempts
 from core.database import clocks
-from engagement.models import LoginAttempts, Product, ProductUsage, ScoreSet
+from engagement.models import Product, ProductUsage, ScoreSet
 from engagement.removal import maintenance
 from exports.models import ExportRun
 from marketplace.models import SyncRun

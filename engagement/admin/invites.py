@@ -17,9 +17,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
+from access.models import Invite
 from core.page_secrets import mark_secret
 from engagement.logins import invites
-from engagement.models import Invite, Product, ProductMember
+from engagement.models import Product, ProductMember
 
 logger = logging.getLogger(__name__)
 

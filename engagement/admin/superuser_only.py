@@ -31,6 +31,7 @@ from django_celery_beat.models import (
     SolarSchedule,
 )
 
+from access.models import ProvenAddress
 from engagement.admin import invites, sign_in
 from engagement.admin.login import may_use_password
 from engagement.admin.lookups import BoundedLookups
@@ -44,7 +45,6 @@ from engagement.admin.scoping import (
 from engagement.admin.trailing import TrailingAdmin
 from engagement.logins import addresses, identities, second_factors, security_log, sessions
 from engagement.logins import invites as logins
-from engagement.models import ProvenAddress
 
 # Memberships decide who may do what, so groups and permissions would only mislead. The page of
 # background jobs shows the schedule: one wrong click in Celery Beat's lists would stop recording

@@ -11,13 +11,13 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 
+from access.models import TrailEntry
 from core.time_format import format_ago, format_exact
 from engagement.admin.lists.csv_file import csv_response
 from engagement.admin.pages import NOTHING, ExtraView, PageAdmin
 from engagement.admin.renamed import RenamedOptions
 from engagement.admin.scoping import ProductFilter, ReadOnly, request_access
 from engagement.admin.trailing import describe_changes
-from engagement.models import TrailEntry
 from engagement.trail import entries
 from engagement.trail.models_followed import follow_domain, followed_models
 

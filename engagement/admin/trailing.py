@@ -16,8 +16,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 
+from access.models import TrailEntry
 from engagement.admin.lookups import ModelAdmin
-from engagement.models import TrailEntry
 from engagement.rules.texts import describe_stored_rule
 from engagement.trail import entries
 from engagement.trail.entries import Action

@@ -7,7 +7,7 @@ the identity provider. What somebody typed proves nothing: anybody can type anyb
 from django.contrib.auth.models import User as AdminUser
 from django.db import transaction
 
-from engagement.models import ProvenAddress
+from access.models import ProvenAddress
 
 
 def is_same(email: str, other: str) -> bool:

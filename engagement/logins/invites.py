@@ -6,9 +6,10 @@ from django.contrib.auth.models import User as AdminUser
 from django.db import transaction
 from django.db.models import QuerySet
 
+from access.models import Invite
 from core import credentials
 from engagement.logins import addresses, roles
-from engagement.models import Invite, Product, ProductMember
+from engagement.models import Product, ProductMember
 
 DEFAULT_LIFETIME = timedelta(days=7)
 # How long an invite that no longer works is kept.

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User as AdminUser
 from django.db import transaction
 
-from engagement.models import Product, ProductMember, RoleGrant
+from access.models import RoleGrant
+from engagement.models import Product, ProductMember
 
 SUPERUSER = "superuser"
 # From the lowest to the highest.

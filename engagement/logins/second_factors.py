@@ -12,8 +12,9 @@ from django.conf import settings
 from django.contrib.auth.models import User as AdminUser
 from django.db import transaction
 
+from access.models import RecoveryCode, SecondFactor
 from engagement.logins.throttle import SignInAttempt, ThrottleLimit, digest_subject
-from engagement.models import ProductMember, RecoveryCode, SecondFactor
+from engagement.models import ProductMember
 
 ISSUER = "Engagement Data Service"
 STEP_SECONDS = 30

@@ -15,7 +15,7 @@ from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.utils.crypto import salted_hmac
 
-from engagement.models import LoginAttempts
+from access.models import LoginAttempts
 
 FAILURE_RETENTION = timedelta(minutes=15)
 # How long a login is known at an address after signing in from it.

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User as AdminUser
 from django.contrib.auth.signals import user_logged_in
 from django.http import HttpRequest
 
-from engagement.models import LoginPreferences
+from access.models import LoginPreferences
 
 SESSION_KEY = "time_zone"
 # A script of the admin's pages sets it.

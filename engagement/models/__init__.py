@@ -12,18 +12,7 @@ from engagement.models.changes import (
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
-from engagement.models.invites import Invite
 from engagement.models.limits import ProductLimits, ProductUsage, TraitName
-from engagement.models.logins import (
-    ExternalIdentity,
-    LoginAttempts,
-    LoginPreferences,
-    LoginSession,
-    ProvenAddress,
-    RecoveryCode,
-    RoleGrant,
-    SecondFactor,
-)
 from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
 from engagement.models.saved_views import SavedView
@@ -48,7 +37,6 @@ from engagement.models.subjects import (
     User,
 )
 from engagement.models.traces import SubjectTrace
-from engagement.models.trail import TrailEntry
 
 __all__ = [
     "Account",
@@ -64,13 +52,8 @@ __all__ = [
     "Event",
     "EventName",
     "EventWeight",
-    "ExternalIdentity",
     "ForgottenSubject",
-    "Invite",
     "JoinRequest",
-    "LoginAttempts",
-    "LoginPreferences",
-    "LoginSession",
     "Membership",
     "MovedThreshold",
     "OrderChunk",
@@ -79,22 +62,17 @@ __all__ = [
     "ProductLimits",
     "ProductMember",
     "ProductUsage",
-    "ProvenAddress",
     "ReattributionRequest",
-    "RecoveryCode",
     "RescoreRequest",
-    "RoleGrant",
     "SavedView",
     "ScoreSet",
     "ScoredEvent",
     "SearchBacklog",
     "SearchEntry",
-    "SecondFactor",
     "Segment",
     "StoredOrder",
     "SubjectChange",
     "SubjectTrace",
-    "TrailEntry",
     "TraitName",
     "TurnedDay",
     "User",

@@ -6,6 +6,7 @@ from typing import LiteralString
 from django.conf import settings
 from django.db import transaction
 
+from access.models import LoginAttempts
 from core.database import clocks, retries, sql
 from core.database.partitions import maintain_partitions
 from engagement import traces
@@ -15,7 +16,6 @@ from engagement.models import (
     CachedCounts,
     DailyJob,
     ForgottenSubject,
-    LoginAttempts,
     ProductUsage,
     ScoreSet,
     StoredOrder,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from access.models import TrailEntry
 from core.credentials import digest
 from engagement import messages
 from engagement.metric_names import Scope
@@ -15,7 +16,6 @@ from engagement.models import (
     Product,
     ScoreSet,
     Segment,
-    TrailEntry,
     User,
     UserEngagement,
     Workspace,

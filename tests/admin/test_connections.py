@@ -13,7 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from engagement.models import Product, ProductMember, TrailEntry
+from access.models import TrailEntry
+from engagement.models import Product, ProductMember
 from marketplace import client, connecting
 from marketplace.models import Connection, SyncRun
 from marketplace.simulator.faults import Endpoint, ErrorStatus, HtmlPage

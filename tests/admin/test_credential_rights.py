@@ -11,8 +11,9 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
+from access.models import TrailEntry
 from core import credentials, expiry
-from engagement.models import Product, TrailEntry, Workspace
+from engagement.models import Product, Workspace
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
 

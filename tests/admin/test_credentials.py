@@ -11,7 +11,8 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from engagement.models import Credential, Product, TrailEntry
+from access.models import TrailEntry
+from engagement.models import Credential, Product
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
 

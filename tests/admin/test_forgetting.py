@@ -4,8 +4,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from access.models import TrailEntry
 from engagement import tasks
-from engagement.models import Account, ForgottenSubject, Product, TrailEntry, User
+from engagement.models import Account, ForgottenSubject, Product, User
 from tests.admin.rows import Rows
 from tests.pipeline.waiting import places_of
 

@@ -7,7 +7,8 @@ from django.contrib.auth.models import User as AdminUser
 from django.test import Client
 from django.urls import reverse
 
-from engagement.models import EventWeight, ProductMember, TrailEntry
+from access.models import TrailEntry
+from engagement.models import EventWeight, ProductMember
 from ingestion.models import IngestionKey
 from tests.admin.rows import Rows
 

@@ -12,9 +12,10 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
+from access.models import Invite
 from core import credentials
 from engagement.logins import invites
-from engagement.models import Invite, Product, ProductMember
+from engagement.models import Product, ProductMember
 from tests.admin.conftest import logged_in
 from tests.pipeline.waiting import places_of
 

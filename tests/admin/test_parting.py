@@ -4,7 +4,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from engagement.models import PartRequest, Product, TrailEntry, User
+from access.models import TrailEntry
+from engagement.models import PartRequest, Product, User
 from engagement.recording import parting, reattribution
 from tests.engagement.history import alias, identify, tell, track
 

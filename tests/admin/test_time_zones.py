@@ -9,8 +9,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from access.models import LoginPreferences
 from engagement.logins.time_zones import COOKIE, offered_time_zones
-from engagement.models import AccountEngagement, LoginPreferences, UserEngagement
+from engagement.models import AccountEngagement, UserEngagement
 from tests.admin.conftest import logged_in
 from tests.admin.rows import NOON, Rows
 from tests.admin.test_subject_pages import account_page, counted

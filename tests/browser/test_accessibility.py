@@ -7,8 +7,9 @@ from django.contrib.auth.models import User as AdminUser
 from django.template.loader import render_to_string
 from django.utils import timezone
 
+from access.models import Invite
 from engagement.logins import invites
-from engagement.models import Invite, Product, ProductMember
+from engagement.models import Product, ProductMember
 from engagement.rescoring import rescore
 from ingestion.drain import processing
 from ingestion.models import DropCount, DropReason

@@ -3,7 +3,8 @@
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from engagement.models import Invite, Product, Segment
+from access.models import Invite
+from engagement.models import Product, Segment
 from tests.browser.browsing import Browser
 from tests.browser.conftest import LogIn
 from tests.browser.test_navigation import press_keys

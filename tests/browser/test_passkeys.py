@@ -5,7 +5,8 @@ import pytest
 from django.utils import timezone
 from selenium.webdriver.common.virtual_authenticator import VirtualAuthenticatorOptions
 
-from engagement.models import Product, SecondFactor
+from access.models import SecondFactor
+from engagement.models import Product
 from tests.browser.browsing import NARROW, Browser
 from tests.browser.conftest import PASSWORD, LogIn
 

@@ -13,6 +13,7 @@ from django.core.management import CommandError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from access.models import TrailEntry
 from core.database import sql
 from engagement.messages import (
     Alias,
@@ -26,7 +27,7 @@ from engagement.messages import (
     SubjectStatement,
     Track,
 )
-from engagement.models import DailyCount, Event, ForgottenSubject, Product, TrailEntry, User
+from engagement.models import DailyCount, Event, ForgottenSubject, Product, User
 from engagement.recording import moving, reattribution
 from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope

@@ -9,7 +9,8 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from engagement.models import Product, ProductMember, TrailEntry
+from access.models import TrailEntry
+from engagement.models import Product, ProductMember
 from exports import runs
 from exports.models import ExportRun, ScheduledExport
 from exports.stores.s3 import S3Store

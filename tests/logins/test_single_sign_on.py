@@ -14,18 +14,11 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
+from access.models import ExternalIdentity, Invite, LoginSession, RoleGrant, TrailEntry
 from config.sign_in import check_ways_in, oidc, role_mapping
 from engagement.admin import sign_in
 from engagement.logins import addresses, invites, sessions
-from engagement.models import (
-    ExternalIdentity,
-    Invite,
-    LoginSession,
-    Product,
-    ProductMember,
-    RoleGrant,
-    TrailEntry,
-)
+from engagement.models import Product, ProductMember
 from tests.logins.provider import PERSON, Provider
 from tests.start.running import free_port, manage
 

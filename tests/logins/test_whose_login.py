@@ -13,17 +13,10 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
+from access.models import ExternalIdentity, LoginSession, RoleGrant, SecondFactor, TrailEntry
 from config.sign_in import role_mapping
 from engagement.logins import invites, second_factors
-from engagement.models import (
-    ExternalIdentity,
-    LoginSession,
-    Product,
-    ProductMember,
-    RoleGrant,
-    SecondFactor,
-    TrailEntry,
-)
+from engagement.models import Product, ProductMember
 from tests.admin.conftest import logged_in
 from tests.logins.provider import Provider
 from tests.logins.test_single_sign_on import come_back, refusal

@@ -13,7 +13,8 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from pytest_django import Settings
 
-from engagement.models import Product, TrailEntry
+from access.models import TrailEntry
+from engagement.models import Product
 from notifications import verification
 from notifications.delivery.deliver import deliver
 from notifications.models import Destination, OutboxMessage, Subscription

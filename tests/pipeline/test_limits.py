@@ -6,16 +6,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from access.models import TrailEntry
 from engagement.limits import limits, new_names, trait_names
-from engagement.models import (
-    Account,
-    EventName,
-    Product,
-    ProductLimits,
-    ProductUsage,
-    TrailEntry,
-    User,
-)
+from engagement.models import Account, EventName, Product, ProductLimits, ProductUsage, User
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting, maintenance
 from ingestion import retention

@@ -56,6 +56,7 @@ class TrailEntry(models.Model):
     changes = models.JSONField(default=dict)
 
     class Meta:
+        app_label = "engagement"
         ordering = ["-id"]
         verbose_name = "trail entry"
         verbose_name_plural = "trail"

@@ -23,6 +23,7 @@ class LoginAttempts(models.Model):
     keep_until = models.DateTimeField()
 
     class Meta:
+        app_label = "engagement"
         indexes = [
             # throttle.delete_expired uses it every few minutes.
             models.Index(fields=["keep_until"], name="login_attempts_to_forget"),
@@ -45,6 +46,9 @@ class LoginPreferences(models.Model):
     )
     time_zone = models.CharField(max_length=64, default="", db_default="")
 
+    class Meta:
+        app_label = "engagement"
+
     def __str__(self) -> str:
         return self.time_zone or "the browser's time zone"
 
@@ -64,6 +68,7 @@ class ExternalIdentity(models.Model):
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
+        app_label = "engagement"
         constraints = [
             models.UniqueConstraint(fields=["issuer", "subject"], name="one_login_per_identity")
         ]
@@ -88,6 +93,9 @@ class ProvenAddress(models.Model):
         related_name="+",
     )
     email = models.CharField(max_length=254, unique=True)
+
+    class Meta:
+        app_label = "engagement"
 
     def __str__(self) -> str:
         return self.email
@@ -115,6 +123,7 @@ class RoleGrant(models.Model):
     previous_role = models.CharField(max_length=10, default="", db_default="")
 
     class Meta:
+        app_label = "engagement"
         constraints = [
             models.UniqueConstraint(
                 fields=["user", "product"], name="one_grant_per_product", nulls_distinct=False
@@ -148,6 +157,7 @@ class SecondFactor(models.Model):
     last_used_at = models.DateTimeField(null=True)
 
     class Meta:
+        app_label = "engagement"
         ordering = ["id"]
         constraints = [
             models.CheckConstraint(
@@ -168,6 +178,7 @@ class RecoveryCode(models.Model):
     digest = models.CharField(max_length=64)
 
     class Meta:
+        app_label = "engagement"
         constraints = [
             models.UniqueConstraint(fields=["user", "digest"], name="one_row_per_recovery_code")
         ]
@@ -208,6 +219,7 @@ class LoginSession(models.Model):
     last_used_at = models.DateTimeField()
 
     class Meta:
+        app_label = "engagement"
         ordering = ["-last_used_at"]
         constraints = [
             models.CheckConstraint(

@@ -40,6 +40,7 @@ class Invite(models.Model):
     revoked_at = models.DateTimeField(null=True)
 
     class Meta:
+        app_label = "engagement"
         ordering = ["-id"]
         constraints = [
             models.CheckConstraint(
