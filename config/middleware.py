@@ -13,9 +13,9 @@ from django.template.response import SimpleTemplateResponse
 from django.urls import resolve
 from django.utils import timezone
 
+from access.logins import time_zones
 from core import request_ids
 from core.database import retries, sql
-from engagement.logins import time_zones
 
 logger = logging.getLogger(__name__)
 

@@ -251,7 +251,7 @@ WHITENOISE_IMMUTABLE_FILE_TEST = r"."
 
 # The first one hashes. The others are Django's, for imported hashes.
 PASSWORD_HASHERS = [
-    "config.hashing.Pbkdf2Hasher",
+    "access.logins.hashing.Pbkdf2Hasher",
     "django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher",
     "django.contrib.auth.hashers.Argon2PasswordHasher",
     "django.contrib.auth.hashers.BCryptSHA256PasswordHasher",

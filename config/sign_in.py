@@ -115,11 +115,11 @@ def password_validators(leaked_passwords: str) -> list[dict[str, Any]]:
             "NumericPasswordValidator",
         )
     ]
-    validators.append({"NAME": "engagement.logins.passwords.ServiceWordsValidator"})
+    validators.append({"NAME": "access.logins.passwords.ServiceWordsValidator"})
     if leaked_passwords:
         validators.append(
             {
-                "NAME": "engagement.logins.passwords.LeakedPasswordValidator",
+                "NAME": "access.logins.passwords.LeakedPasswordValidator",
                 "OPTIONS": {"path": leaked_passwords},
             }
         )

@@ -8,8 +8,8 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from access.logins.security_log import client_address
 from core import credentials, request_ids, trace_context
-from engagement.logins.security_log import client_address
 from engagement.models import Product
 from ingestion import errors, refused, validation
 from ingestion.cors import CorsView

@@ -9,9 +9,9 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
+from access.logins import security_log
+from access.logins.security_log import client_address
 from core import credentials
-from engagement.logins import security_log
-from engagement.logins.security_log import client_address
 from readapi import rights
 from readapi.errors import Forbidden
 from readapi.models import ApiToken

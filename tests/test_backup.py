@@ -18,8 +18,8 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from access.logins import second_factors
 from config.local.postgres import EmbeddedPostgres, import_wheel, stop_process
-from engagement.logins import second_factors
 from engagement.models import Product
 from ingestion.models import IngestionKey
 from tests.database import FAST, one_server_as

@@ -13,10 +13,10 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 from pytest_django import Settings
 
+from access.logins import second_factors
 from config import preflight
 from core import encryption
 from core.fields import DecryptionError
-from engagement.logins import second_factors
 from engagement.models import Product
 from ingestion.models import IngestionKey
 from marketplace.models import Connection

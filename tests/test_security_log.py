@@ -12,10 +12,10 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
+from access.logins import security_log
+from access.logins.security_log import MAX_LINES_PER_MINUTE, LogRateLimiter
 from config.logs import JsonFormatter
 from core import credentials
-from engagement.logins import security_log
-from engagement.logins.security_log import MAX_LINES_PER_MINUTE, LogRateLimiter
 from engagement.models import Product
 from readapi.models import ApiToken
 

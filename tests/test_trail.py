@@ -16,9 +16,9 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
+from access.logins.security_log import LogRateLimiter
 from access.models import Invite, TrailEntry
 from engagement.admin.trailing import describe_changes
-from engagement.logins.security_log import LogRateLimiter
 from engagement.models import Product, Segment
 from engagement.trail import entries, sign_ins
 from engagement.trail.models_followed import find_followed, followed_models

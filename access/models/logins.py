@@ -12,7 +12,7 @@ class LoginAttempts(models.Model):
     """The sign-in attempts with a name, from an address, or with a name from an address; or a
     request to the identity provider that a person came back with, which works once.
 
-    ``subject`` is a keyed digest of these (see ``engagement.logins.throttle``), because people may
+    ``subject`` is a keyed digest of these (see ``access.logins.throttle``), because people may
     type a password as their name. ``failed_at`` is the time of the last of the ``failures``.
     """
 
@@ -79,7 +79,7 @@ class ExternalIdentity(models.Model):
 
 class ProvenAddress(models.Model):
     """An email address that the login's person has proven to be theirs (see
-    ``engagement.logins.addresses``). It counts while it is the login's address.
+    ``access.logins.addresses``). It counts while it is the login's address.
 
     ``email`` is in lower case. One address is proven for one login.
     """

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 
-from engagement.logins import time_zones
+from access.logins import time_zones
 
 
 class PreferencesForm(forms.Form):

@@ -18,11 +18,11 @@ from django.utils.safestring import mark_safe
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
+from access.logins import passkeys, second_factors, security_log, sessions
 from access.models import SecondFactor
 from core.page_secrets import mark_secret
 from engagement.admin import sign_in
 from engagement.admin.login import may_use_password
-from engagement.logins import passkeys, second_factors, security_log, sessions
 from engagement.trail import entries
 
 # Of the session: the secret of an app that is about to be added.

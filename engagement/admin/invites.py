@@ -17,9 +17,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
+from access.logins import invites
 from access.models import Invite
 from core.page_secrets import mark_secret
-from engagement.logins import invites
 from engagement.models import Product, ProductMember
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from django.contrib.auth.models import User as AdminUser
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from engagement.logins import security_log, throttle
-from engagement.logins.security_log import client_address
+from access.logins import security_log, throttle
+from access.logins.security_log import client_address
 
 
 class LoginForm(AdminAuthenticationForm):

@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
+from access.logins import invites as logins
 from core.ids import parse_id
 from engagement import tasks
 from engagement.admin import invites, leaked
@@ -30,7 +31,6 @@ from engagement.admin.scoping import (
     SuperusersOnly,
     TabularInline,
 )
-from engagement.logins import invites as logins
 from engagement.models import Product, ProductMember, Workspace
 from engagement.removal import deletion
 

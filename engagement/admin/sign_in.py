@@ -23,9 +23,7 @@ from django.utils.crypto import constant_time_compare
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.cache import never_cache
 
-from access.models import LoginSession
-from engagement.admin.login import LoginForm, format_wait
-from engagement.logins import (
+from access.logins import (
     identities,
     invites,
     oidc,
@@ -36,6 +34,8 @@ from engagement.logins import (
     sessions,
     throttle,
 )
+from access.models import LoginSession
+from engagement.admin.login import LoginForm, format_wait
 from engagement.trail import entries, sign_ins
 
 logger = logging.getLogger(__name__)

@@ -31,6 +31,8 @@ from django_celery_beat.models import (
     SolarSchedule,
 )
 
+from access.logins import addresses, identities, second_factors, security_log, sessions
+from access.logins import invites as logins
 from access.models import ProvenAddress
 from engagement.admin import invites, sign_in
 from engagement.admin.login import may_use_password
@@ -43,8 +45,6 @@ from engagement.admin.scoping import (
     without_slug_scripts,
 )
 from engagement.admin.trailing import TrailingAdmin
-from engagement.logins import addresses, identities, second_factors, security_log, sessions
-from engagement.logins import invites as logins
 
 # Memberships decide who may do what, so groups and permissions would only mislead. The page of
 # background jobs shows the schedule: one wrong click in Celery Beat's lists would stop recording

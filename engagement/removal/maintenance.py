@@ -6,12 +6,12 @@ from typing import LiteralString
 from django.conf import settings
 from django.db import transaction
 
+from access.logins import invites, sessions, throttle
 from access.models import LoginAttempts
 from core.database import clocks, retries, sql
 from core.database.partitions import maintain_partitions
 from engagement import traces
 from engagement.limits import limits
-from engagement.logins import invites, sessions, throttle
 from engagement.models import (
     CachedCounts,
     DailyJob,

@@ -11,9 +11,9 @@ from django.core.validators import validate_ipv46_address
 from django.db import transaction
 from django.http import HttpRequest
 
+from access.logins.security_log import client_address
 from access.models import TrailEntry
 from core.database import sql
-from engagement.logins.security_log import client_address
 
 Action = TrailEntry.Action
 # Field, then its value before and after.

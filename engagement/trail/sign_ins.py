@@ -9,8 +9,8 @@ from django.db.models import CharField, Exists, OuterRef, QuerySet
 from django.db.models.functions import Cast
 from django.http import HttpRequest
 
+from access.logins.security_log import LogRateLimiter, client_address
 from access.models import TrailEntry
-from engagement.logins.security_log import LogRateLimiter, client_address
 from engagement.trail.entries import Action, Actor, actor_of, record, storable_address
 
 KIND = "sign-in"

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib.auth.hashers import check_password, make_password
 from django.db import connection, transaction
 
-from config import hashing
+from access.logins import hashing
 
 # In a process patched like a web process: a hash that blocked it would be ready at once.
 PROGRAM = """
@@ -17,7 +17,7 @@ monkey.patch_all()
 import gevent, django
 django.setup()
 from django.contrib.auth import hashers
-from config import hashing
+from access.logins import hashing
 
 one = gevent.spawn(hashers.make_password, "secret")
 gevent.sleep(0)

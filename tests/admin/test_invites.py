@@ -12,9 +12,9 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
+from access.logins import invites
 from access.models import Invite
 from core import credentials
-from engagement.logins import invites
 from engagement.models import Product, ProductMember
 from tests.admin.conftest import logged_in
 from tests.pipeline.waiting import places_of

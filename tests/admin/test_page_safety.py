@@ -96,7 +96,7 @@ def test_behind_https_cookies_are_bound_to_the_host() -> None:
         "from django.conf import settings as s; print(s.SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME, "
         "s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, s.CLIENT_ADDRESS_KEY); "
         "from config.message_storage import HostCookieStorage as m; print(m.cookie_name); "
-        "from engagement.logins.time_zones import COOKIE; print(COOKIE)"
+        "from access.logins.time_zones import COOKIE; print(COOKIE)"
     )
     result = manage(settings.DATA_DIR, "shell", "--no-imports", "-c", show, EDS_HTTPS="true")
     assert result.stdout.split() == [

@@ -21,7 +21,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from engagement.logins import invites, second_factors
+from access.logins import invites, second_factors
 from engagement.models import Product, ProductMember
 from tests.admin.conftest import logged_in
 from tests.admin.rows import Rows, fill

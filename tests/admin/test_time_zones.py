@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from access.logins.time_zones import COOKIE, offered_time_zones
 from access.models import LoginPreferences
-from engagement.logins.time_zones import COOKIE, offered_time_zones
 from engagement.models import AccountEngagement, UserEngagement
 from tests.admin.conftest import logged_in
 from tests.admin.rows import NOON, Rows

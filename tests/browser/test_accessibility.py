@@ -7,8 +7,8 @@ from django.contrib.auth.models import User as AdminUser
 from django.template.loader import render_to_string
 from django.utils import timezone
 
+from access.logins import invites
 from access.models import Invite
-from engagement.logins import invites
 from engagement.models import Product, ProductMember
 from engagement.rescoring import rescore
 from ingestion.drain import processing

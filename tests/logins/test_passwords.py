@@ -9,7 +9,7 @@ from django.contrib.auth.password_validation import get_password_validators, val
 from django.core.exceptions import ValidationError
 from pytest_django import Settings
 
-from engagement.logins.passwords import LeakedPasswordValidator, has_line
+from access.logins.passwords import LeakedPasswordValidator, has_line
 from engagement.models import Product
 
 

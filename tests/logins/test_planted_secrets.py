@@ -11,8 +11,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from access.logins import sessions
 from access.models import LoginSession, SecondFactor
-from engagement.logins import sessions
 from tests.logins.provider import CLIENT_SECRET, Provider
 from tests.pipeline.waiting import places_of
 

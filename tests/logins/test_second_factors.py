@@ -14,8 +14,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from access.logins import invites, second_factors, sessions
 from access.models import RecoveryCode, SecondFactor, TrailEntry
-from engagement.logins import invites, second_factors, sessions
 from engagement.models import Product, ProductMember
 from tests.admin.conftest import logged_in
 

@@ -10,8 +10,8 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from access.logins import sessions
 from access.models import LoginSession
-from engagement.logins import sessions
 from engagement.removal.maintenance import maintain
 
 pytestmark = pytest.mark.django_db

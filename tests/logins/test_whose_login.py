@@ -13,9 +13,9 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
+from access.logins import invites, second_factors
 from access.models import ExternalIdentity, LoginSession, RoleGrant, SecondFactor, TrailEntry
 from config.sign_in import role_mapping
-from engagement.logins import invites, second_factors
 from engagement.models import Product, ProductMember
 from tests.admin.conftest import logged_in
 from tests.logins.provider import Provider

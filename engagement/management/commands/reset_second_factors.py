@@ -3,7 +3,7 @@ from typing import Any
 from django.contrib.auth.models import User as AdminUser
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from engagement.logins import second_factors, sessions
+from access.logins import second_factors, sessions
 from engagement.trail import entries
 
 

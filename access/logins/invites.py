@@ -6,9 +6,9 @@ from django.contrib.auth.models import User as AdminUser
 from django.db import transaction
 from django.db.models import QuerySet
 
+from access.logins import addresses, roles
 from access.models import Invite
 from core import credentials
-from engagement.logins import addresses, roles
 from engagement.models import Product, ProductMember
 
 DEFAULT_LIFETIME = timedelta(days=7)

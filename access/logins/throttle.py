@@ -179,7 +179,7 @@ def _count_failure(row: LoginAttempts, limit: ThrottleLimit, now: datetime) -> N
 
 
 def digest_subject(*parts: str) -> str:
-    return salted_hmac("engagement.logins", "\0".join(parts), algorithm="sha256").hexdigest()
+    return salted_hmac("access.logins", "\0".join(parts), algorithm="sha256").hexdigest()
 
 
 def _network(address: str) -> str:

@@ -12,8 +12,8 @@ from django.conf import settings
 from django.contrib.auth.models import User as AdminUser
 from django.db import transaction
 
+from access.logins.throttle import SignInAttempt, ThrottleLimit, digest_subject
 from access.models import RecoveryCode, SecondFactor
-from engagement.logins.throttle import SignInAttempt, ThrottleLimit, digest_subject
 from engagement.models import ProductMember
 
 ISSUER = "Engagement Data Service"

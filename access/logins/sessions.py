@@ -15,8 +15,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
+from access.logins.security_log import client_address
 from access.models import LoginSession
-from engagement.logins.security_log import client_address
 
 # Kept in the session: when the person signed in, and whether with more than a password.
 SIGNED_IN_AT = "signed_in_at"

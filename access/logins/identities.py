@@ -8,9 +8,9 @@ from itertools import chain, count
 from django.contrib.auth.models import User as AdminUser
 from django.db import IntegrityError, transaction
 
+from access.logins import addresses, roles, second_factors, sessions
+from access.logins.oidc import Claims, SignInRefused
 from access.models import ExternalIdentity, Invite
-from engagement.logins import addresses, roles, second_factors, sessions
-from engagement.logins.oidc import Claims, SignInRefused
 from engagement.models import ProductMember
 
 ASK = "Ask an administrator of this service."

@@ -18,8 +18,8 @@ from fido2.webauthn import (
     UserVerificationRequirement,
 )
 
+from access.logins import second_factors
 from access.models import SecondFactor
-from engagement.logins import second_factors
 
 # What a browser sends is small.
 MAX_RESPONSE = 20_000
