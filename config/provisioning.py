@@ -8,8 +8,8 @@ from django.core.management.base import CommandError
 from django.core.validators import ProhibitNullCharactersValidator
 from django.db import transaction
 
+from access.trail import entries
 from engagement.models import Product
-from engagement.trail import entries
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
 

@@ -13,11 +13,6 @@ class EngagementConfig(AppConfig):
 
     def ready(self) -> None:
         post_migrate.connect(create_partitions, sender=self)
-        # Imports the models of logins, which are ready only now.
-        import_module("access.logins.security_log").connect_signals()
-        import_module("access.logins.time_zones").connect_signals()
-        import_module("engagement.trail.sign_ins").connect_signals()
-        import_module("access.logins.sessions").connect_signals()
         import_module("engagement.removal.maintenance").register_times()
 
 

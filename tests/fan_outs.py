@@ -49,7 +49,7 @@ NAMED: dict[str, str] = {
     "engagement/admin/subject_details.py::_trait_row": "Django reads a deferred field by an id",
     "engagement/admin/weight_forms.py::clean": "the names of a workspace's events, by ids",
     "engagement/admin/what_if.py::_problems": "the names of a workspace's events, by ids",
-    "engagement/trail/models_followed.py::_weights": "the names of a workspace's events, by ids",
+    "access/trail/models_followed.py::_weights": "the names of a workspace's events, by ids",
     "config/middleware.py::__call__": "Django's own queries of a page, by ids",
 }
 

@@ -18,10 +18,10 @@ from pytest_django import Settings
 
 from access.logins.security_log import LogRateLimiter
 from access.models import Invite, TrailEntry
+from access.trail import entries, sign_ins
+from access.trail.models_followed import find_followed, followed_models
 from engagement.admin.trailing import describe_changes
 from engagement.models import Product, Segment
-from engagement.trail import entries, sign_ins
-from engagement.trail.models_followed import find_followed, followed_models
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
 from tests.admin.conftest import acme_rows, globex_rows, member, reader, root
@@ -51,7 +51,7 @@ def test_each_model_of_the_admin_is_followed_or_says_why_not() -> None:
         name = str(model._meta.model_name)
         if not is_login and name in NOT_FOLLOWED:
             continue
-        assert find_followed(model), f"Follow {name} (engagement.trail), or add it to NOT_FOLLOWED."
+        assert find_followed(model), f"Follow {name} (access.trail), or add it to NOT_FOLLOWED."
 
 
 def test_no_followed_field_is_a_secret() -> None:

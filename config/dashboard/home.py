@@ -14,6 +14,7 @@ from django.http import Http404, HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
+from access.trail import sign_ins
 from config.dashboard.cards import build_card
 from config.dashboard.summary import ProductSummary
 from core import expiry
@@ -26,7 +27,6 @@ from engagement.rescoring import sets
 from engagement.segments import counts
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.movers import NO_MOVERS
-from engagement.trail import sign_ins
 from exports import runs as export_runs
 from ingestion.log import last_24h, status
 from ingestion.log.last_24h import Last24Hours

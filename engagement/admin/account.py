@@ -20,10 +20,10 @@ from django.views.decorators.http import require_POST
 
 from access.logins import passkeys, second_factors, security_log, sessions
 from access.models import SecondFactor
+from access.trail import entries
 from core.page_secrets import mark_secret
 from engagement.admin import sign_in
 from engagement.admin.login import may_use_password
-from engagement.trail import entries
 
 # Of the session: the secret of an app that is about to be added.
 NEW_APP = "new_app"

@@ -9,12 +9,12 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 
+from access.trail import entries
 from engagement import tasks
 from engagement.admin.listing import LargeTableAdmin
 from engagement.admin.pages import ExtraView, PageAction
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
-from engagement.trail import entries
 
 
 class ForgettableAdmin(LargeTableAdmin):

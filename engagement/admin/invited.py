@@ -21,9 +21,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from access.logins import addresses, invites, second_factors, security_log, sessions, throttle
 from access.logins.security_log import client_address
 from access.models import Invite, LoginSession
+from access.trail import entries
 from engagement.admin import sign_in
 from engagement.admin.login import format_wait, may_use_password
-from engagement.trail import entries
 
 SESSION_KEY = sign_in.INVITE
 

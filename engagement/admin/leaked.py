@@ -10,13 +10,13 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.views.decorators.debug import sensitive_post_parameters
 
+from access.trail import entries
+from access.trail.entries import Action
 from core import credentials
 from engagement.admin.pages import PageAdmin
 from engagement.admin.scoping import ProductScopedAdmin
 from engagement.admin.trailing import record_row
 from engagement.models import Credential
-from engagement.trail import entries
-from engagement.trail.entries import Action
 
 MALFORMED = (
     "This is no key or token of the service, or it is cut off or mistyped: the last six of its "

@@ -10,6 +10,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 
+from access.trail import entries
 from engagement import tasks
 from engagement.admin import subject_details
 from engagement.admin.listing import LargeTableAdmin
@@ -17,7 +18,6 @@ from engagement.admin.pages import ExtraView, PageAction
 from engagement.models import PartRequest, User
 from engagement.recording import parting
 from engagement.recording.parting import PartError, Preview
-from engagement.trail import entries
 
 
 class PartableAdmin(LargeTableAdmin):

@@ -35,8 +35,8 @@ from access.logins import (
     throttle,
 )
 from access.models import LoginSession
+from access.trail import entries, sign_ins
 from engagement.admin.login import LoginForm, format_wait
-from engagement.trail import entries, sign_ins
 
 logger = logging.getLogger(__name__)
 

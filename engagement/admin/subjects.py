@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
+from access.trail import entries
 from core.time_format import format_ago
 from engagement.admin import subject_details, subject_pages
 from engagement.admin.account_people import (
@@ -38,7 +39,6 @@ from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_list_url
 from engagement.metric_names import Scope
 from engagement.models import Account, User, Workspace
 from engagement.recording.suppression import SubjectScope
-from engagement.trail import entries
 
 # With the value 1, the page of a large account has its history from the start.
 HISTORY_PARAM = "history"

@@ -12,14 +12,14 @@ from django.shortcuts import redirect
 from django.utils import timezone
 
 from access.models import TrailEntry
+from access.trail import entries
+from access.trail.models_followed import follow_domain, followed_models
 from core.time_format import format_ago, format_exact
 from engagement.admin.lists.csv_file import csv_response
 from engagement.admin.pages import NOTHING, ExtraView, PageAdmin
 from engagement.admin.renamed import RenamedOptions
 from engagement.admin.scoping import ProductFilter, ReadOnly, request_access
 from engagement.admin.trailing import describe_changes
-from engagement.trail import entries
-from engagement.trail.models_followed import follow_domain, followed_models
 
 follow_domain()
 

@@ -17,11 +17,11 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 
 from access.models import TrailEntry
+from access.trail import entries
+from access.trail.entries import Action
+from access.trail.models_followed import RowState, compare, find_followed, read_state
 from engagement.admin.lookups import ModelAdmin
 from engagement.rules.texts import describe_stored_rule
-from engagement.trail import entries
-from engagement.trail.entries import Action
-from engagement.trail.models_followed import RowState, compare, find_followed, read_state
 
 _STATES = "eds.trail"
 # The history shows the last ones. The trail has all of them.

@@ -1,13 +1,12 @@
 """Periodic maintenance of the domain. Any worker may run it."""
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import LiteralString
 
 from django.conf import settings
 from django.db import transaction
 
-from access.logins import invites, sessions, throttle
-from access.models import LoginAttempts
 from core.database import clocks, retries, sql
 from core.database.partitions import maintain_partitions
 from engagement import traces
@@ -20,7 +19,6 @@ from engagement.models import (
     ScoreSet,
     StoredOrder,
 )
-from engagement.trail import entries
 
 # A membership that arrives at most this late is sorted in exactly.
 LATE_MEMBERSHIP_WINDOW = timedelta(days=7)
@@ -31,20 +29,27 @@ FORGOTTEN_RETENTION = timedelta(days=30)
 USERS_PER_STATEMENT = 20_000
 
 
+_expiries: list[Callable[[datetime], object]] = []
+
+
+def register_expiry(delete_expired: Callable[[datetime], object]) -> None:
+    """Have ``maintain()`` call this. Other apps delete old rows of theirs."""
+    _expiries.append(delete_expired)
+
+
 def register_times() -> None:
     for model, columns in (
         (ScoreSet, ("benchmarks_at", "past_benchmarks_at")),
         (CachedCounts, ("counted_at",)),
         (StoredOrder, ("computed_at", "used_at")),
         (ProductUsage, ("counted_at",)),
-        (LoginAttempts, ("failed_at", "succeeded_at")),
     ):
         clocks.register(model, dict.fromkeys(columns, clocks.NOW))
 
 
 def maintain(now: datetime) -> None:
-    """Reset times in the future, maintain the partitions, delete old requests to forget, login
-    attempts, and sessions and, once a day, thin the memberships.
+    """Reset times in the future, maintain the partitions, delete old requests to forget and
+    what other apps registered and, once a day, thin the memberships.
 
     Safe to repeat.
     """
@@ -54,12 +59,10 @@ def maintain(now: datetime) -> None:
         maintain_partitions(today, settings.EVENT_RETENTION_DAYS)
     erased = ForgottenSubject.objects.filter(is_suppressed=False, row_id=None)
     erased.filter(forgotten_at__lt=now - FORGOTTEN_RETENTION).delete()
-    throttle.delete_expired(now)
-    entries.delete_expired(now)
     limits.count_usage(now)
-    sessions.delete_expired(now)
-    invites.delete_expired(now)
     traces.delete_expired(now)
+    for delete_expired in _expiries:
+        delete_expired(now)
     if _claim_today("thin links", today):
         thin_memberships(now)
 

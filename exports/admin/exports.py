@@ -11,13 +11,13 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 
+from access.trail.models_followed import follow
 from core.fields import DecryptionError
 from core.ids import parse_id
 from engagement.admin.pages import ExtraView, OutboundFormAdmin, PageAction
 from engagement.admin.place import find_place
 from engagement.admin.scoping import ProductFilter
 from engagement.models import Workspace
-from engagement.trail.models_followed import follow
 from exports import runs, schedule, tasks
 from exports.admin.forms import SECRETS, STORE_FIELDS, ScheduledExportForm
 from exports.models import ExportRun, ScheduledExport, Table

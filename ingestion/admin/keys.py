@@ -7,11 +7,11 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
+from access.trail.models_followed import follow
 from engagement.admin.credentials import CredentialAdmin, CredentialInline
 from engagement.admin.products import Section
 from engagement.admin.scoping import request_access
 from engagement.models import Credential, Product
-from engagement.trail.models_followed import follow
 from ingestion.models import IngestionKey
 from ingestion.snippets import KEY_PLACEHOLDER, build_snippets
 

@@ -10,9 +10,9 @@ from django.utils import timezone
 from django.utils.html import strip_tags
 
 from access.models import TrailEntry
+from access.trail import entries
 from engagement.limits.limits import count_usage
 from engagement.models import Product
-from engagement.trail import entries
 from tests.admin.rows import Rows
 from tests.admin.test_navigation import crumbs, links, page
 

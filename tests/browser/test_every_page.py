@@ -3,8 +3,8 @@
 import pytest
 from django.utils import timezone
 
+from access.trail import entries
 from engagement.models import Product
-from engagement.trail import entries
 from ingestion.models import DropCount, DropReason
 from tests.admin.rows import Rows, fill
 from tests.admin.test_permissions import For, addresses

@@ -7,11 +7,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from access.trail import entries
 from core.progress import ProgressReporter
 from engagement.management.product_argument import get_product
 from engagement.models import Product
 from engagement.removal import deletion
-from engagement.trail import entries
 
 
 class Command(BaseCommand):

@@ -4,7 +4,7 @@ from django.contrib.auth.models import User as AdminUser
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from access.logins import second_factors, sessions
-from engagement.trail import entries
+from access.trail import entries
 
 
 class Command(BaseCommand):

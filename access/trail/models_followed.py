@@ -12,6 +12,7 @@ from uuid import UUID
 from django.contrib.auth.models import User as AdminUser
 from django.db.models import F, IntegerField, Model, Value
 
+from access.trail.entries import Changes
 from engagement.models import (
     EventWeight,
     Product,
@@ -20,7 +21,6 @@ from engagement.models import (
     Segment,
     Workspace,
 )
-from engagement.trail.entries import Changes
 
 # Values by field.
 Snapshot = dict[str, Any]

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 
 from access.logins.security_log import LogRateLimiter, client_address
 from access.models import TrailEntry
-from engagement.trail.entries import Action, Actor, actor_of, record, storable_address
+from access.trail.entries import Action, Actor, actor_of, record, storable_address
 
 KIND = "sign-in"
 # Anybody can fail to sign in without end.
