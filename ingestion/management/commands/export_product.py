@@ -11,10 +11,10 @@ from typing import Any, BinaryIO, cast
 
 from django.core.management.base import BaseCommand, CommandError
 
+from access.management.product_argument import get_product
 from access.trail import entries
 from core.progress import ProgressReporter
 from engagement import export
-from engagement.management.product_argument import get_product
 from ingestion.bulk import exporting
 
 STANDARD_OUTPUT = "-"

@@ -12,9 +12,9 @@ from typing import Any, BinaryIO
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from access.management.product_argument import get_product
 from core import credentials
 from core.progress import ProgressReporter
-from engagement.management.product_argument import get_product
 from engagement.models import Product
 from ingestion.bulk import files, importing
 from ingestion.bulk.files import LineReader, UnreadableFile

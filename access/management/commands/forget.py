@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from access.management.product_argument import get_product
 from access.trail import entries
-from engagement.management.product_argument import get_product
 from engagement.models.subjects import EXTERNAL_ID_LENGTH
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting

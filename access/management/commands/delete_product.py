@@ -7,9 +7,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from access.management.product_argument import get_product
 from access.trail import entries
 from core.progress import ProgressReporter
-from engagement.management.product_argument import get_product
 from engagement.models import Product
 from engagement.removal import deletion
 
