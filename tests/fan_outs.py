@@ -45,7 +45,7 @@ NAMED: dict[str, str] = {
     "core/database/partitions.py::_execute": "makes and drops the partitions of months",
     "engagement/removal/deletion.py::_delete_product": "Django looks for what is left of one",
     "engagement/admin/workspaces.py::delete_view": "Django looks for the scores of one workspace",
-    "engagement/admin/trailing.py::get_object": "a page is asked for by an id alone",
+    "access/pages/history.py::get_object": "a page is asked for by an id alone",
     "engagement/admin/subject_details.py::_trait_row": "Django reads a deferred field by an id",
     "engagement/admin/weight_forms.py::clean": "the names of a workspace's events, by ids",
     "engagement/admin/what_if.py::_problems": "the names of a workspace's events, by ids",

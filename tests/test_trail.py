@@ -18,9 +18,9 @@ from pytest_django import Settings
 
 from access.logins.security_log import LogRateLimiter
 from access.models import Invite, TrailEntry
+from access.pages.history import describe_changes
 from access.trail import entries, sign_ins
 from access.trail.models_followed import find_followed, followed_models
-from engagement.admin.trailing import describe_changes
 from engagement.models import Product, Segment
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken

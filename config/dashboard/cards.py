@@ -9,6 +9,7 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
+from access.pages.scoping import Access
 from config.dashboard.notices import (
     INTENDED_DROP_REASONS,
     connection_notice,
@@ -30,7 +31,6 @@ from config.dashboard.summary import (
     ranking_url,
 )
 from core import charts
-from engagement.admin.scoping import Access
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.models import Account, Product, Workspace
 from engagement.segments.movers import Mover

@@ -14,13 +14,13 @@ from django.http import Http404, HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
+from access.pages.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_place
+from access.pages.scoping import request_access, sees_all_products, visible_products
 from access.trail import sign_ins
 from config.dashboard.cards import build_card
 from config.dashboard.summary import ProductSummary
 from core import expiry
 from core.database import distribution, nodes
-from engagement.admin.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_place
-from engagement.admin.scoping import request_access, sees_all_products, visible_products
 from engagement.limits import limits
 from engagement.models import Credential, Product, ScoreSet, User, Workspace
 from engagement.rescoring import sets

@@ -16,11 +16,11 @@ from django.utils.safestring import SafeString
 from django_celery_beat.models import PeriodicTask
 from kombu.exceptions import OperationalError
 
+from access.pages.pages import not_allowed
+from access.pages.scoping import sees_all_products
 from core import telemetry
 from core.models import OperationCounter
 from core.time_format import format_ago, format_until
-from engagement.admin.pages import not_allowed
-from engagement.admin.scoping import sees_all_products
 from engagement.prometheus import RESCORE
 from exports.prometheus import RUN_COUNTER
 from ingestion.prometheus import DRAIN_COUNTER

@@ -9,10 +9,10 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
+from access.pages.place import Place, find_place
+from access.pages.scoping import visible_products
+from access.pages.subject_urls import subject_url
 from core.database import sql
-from engagement.admin.place import Place, find_place
-from engagement.admin.scoping import visible_products
-from engagement.admin.subject_urls import subject_url
 from engagement.metric_names import Scope
 from engagement.models import Account, Product, User
 from engagement.scopes import get_kind

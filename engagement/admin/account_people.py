@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import F, FilteredRelation, Q, QuerySet
 from django.http import QueryDict
 
-from engagement.admin.subject_urls import subject_url
+from access.pages.subject_urls import subject_url
 from engagement.models import Account, DailyCount, ScoreSet, User
 from engagement.scopes import USERS
 from engagement.scores import people

@@ -9,10 +9,10 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 
+from access.pages.listing import LargeTableAdmin
+from access.pages.pages import ExtraView, PageAction
 from access.trail import entries
 from engagement import tasks
-from engagement.admin.listing import LargeTableAdmin
-from engagement.admin.pages import ExtraView, PageAction
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 

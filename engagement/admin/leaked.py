@@ -10,12 +10,12 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.views.decorators.debug import sensitive_post_parameters
 
+from access.pages.history import record_row
+from access.pages.pages import PageAdmin
+from access.pages.scoping import ProductScopedAdmin
 from access.trail import entries
 from access.trail.entries import Action
 from core import credentials
-from engagement.admin.pages import PageAdmin
-from engagement.admin.scoping import ProductScopedAdmin
-from engagement.admin.trailing import record_row
 from engagement.models import Credential
 
 MALFORMED = (

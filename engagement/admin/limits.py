@@ -5,7 +5,7 @@ from typing import Any
 from django.db.models import Field
 from django.http import HttpRequest
 
-from engagement.admin.scoping import SuperusersOnly, TabularInline
+from access.pages.scoping import SuperusersOnly, TabularInline
 from engagement.limits.limits import LABELS, Limits, default_limits, load, used_limits
 from engagement.models import Product, ProductLimits
 

@@ -10,11 +10,11 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 
+from access.pages.listing import LargeTableAdmin
+from access.pages.pages import ExtraView, PageAction
 from access.trail import entries
 from engagement import tasks
 from engagement.admin import subject_details
-from engagement.admin.listing import LargeTableAdmin
-from engagement.admin.pages import ExtraView, PageAction
 from engagement.models import PartRequest, User
 from engagement.recording import parting
 from engagement.recording.parting import PartError, Preview

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.db.models import Count
 
+from access.pages.subject_urls import subject_url
 from core.database import sql
 from engagement.admin.lists.columns import cut
-from engagement.admin.subject_urls import subject_url
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Segment, User, Workspace
 from engagement.rules import filters

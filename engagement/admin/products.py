@@ -18,12 +18,8 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from access.logins import invites as logins
-from core.ids import parse_id
-from engagement import tasks
-from engagement.admin import invites, leaked
-from engagement.admin.limits import LimitsInline, limits_context
-from engagement.admin.pages import ExtraView, PageAction, PageAdmin
-from engagement.admin.scoping import (
+from access.pages.pages import ExtraView, PageAction, PageAdmin
+from access.pages.scoping import (
     Inline,
     NamedFieldsFormSet,
     ProductScopedAdmin,
@@ -31,6 +27,10 @@ from engagement.admin.scoping import (
     SuperusersOnly,
     TabularInline,
 )
+from core.ids import parse_id
+from engagement import tasks
+from engagement.admin import invites, leaked
+from engagement.admin.limits import LimitsInline, limits_context
 from engagement.models import Product, ProductMember, Workspace
 from engagement.removal import deletion
 

@@ -17,13 +17,13 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils.http import urlencode
 
+from access.pages.pages import ExtraView, PageAction, PageAdmin
+from access.pages.scoping import deferred_script, visible_products
+from access.pages.subject_urls import subject_list_url, trait_values_url
 from core.database import sql
 from core.ids import parse_id
 from engagement.admin import previews
-from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.rule_editor import RuleEditor, RuleForm
-from engagement.admin.scoping import deferred_script, visible_products
-from engagement.admin.subject_urls import subject_list_url, trait_values_url
 from engagement.admin.suggestions import load_suggestions, load_trait_values
 from engagement.limits import limits
 from engagement.metric_names import Scope

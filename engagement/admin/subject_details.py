@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Max, Min, QuerySet
 
-from engagement.admin.subject_urls import subject_url
+from access.pages.subject_urls import subject_url
 from engagement.license_traits import LICENSE_PREFIX
 from engagement.metric_names import Scope
 from engagement.models import (

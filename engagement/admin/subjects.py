@@ -12,6 +12,9 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
+from access.pages.pages import ExtraView
+from access.pages.scoping import deferred_script
+from access.pages.subject_urls import WORKSPACE_PARAM, subject_list_url
 from access.trail import entries
 from core.time_format import format_ago
 from engagement.admin import subject_details, subject_pages
@@ -32,10 +35,7 @@ from engagement.admin.lists.actions import (
 )
 from engagement.admin.lists.page import find_list, page_context
 from engagement.admin.lists.state import GoTo
-from engagement.admin.pages import ExtraView
 from engagement.admin.parting import PartableAdmin, describe_progress
-from engagement.admin.scoping import deferred_script
-from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_list_url
 from engagement.metric_names import Scope
 from engagement.models import Account, User, Workspace
 from engagement.recording.suppression import SubjectScope

@@ -12,14 +12,14 @@ from django.shortcuts import redirect
 from django.utils import timezone
 
 from access.models import TrailEntry
+from access.pages.csv_file import csv_response
+from access.pages.history import describe_changes
+from access.pages.labels import RenamedOptions
+from access.pages.pages import NOTHING, ExtraView, PageAdmin
+from access.pages.scoping import ProductFilter, ReadOnly, request_access
 from access.trail import entries
 from access.trail.models_followed import follow_domain, followed_models
 from core.time_format import format_ago, format_exact
-from engagement.admin.lists.csv_file import csv_response
-from engagement.admin.pages import NOTHING, ExtraView, PageAdmin
-from engagement.admin.renamed import RenamedOptions
-from engagement.admin.scoping import ProductFilter, ReadOnly, request_access
-from engagement.admin.trailing import describe_changes
 
 follow_domain()
 

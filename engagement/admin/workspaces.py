@@ -15,26 +15,21 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from access.pages.edit_conflicts import add_conflict_errors, add_hidden_initials
+from access.pages.pages import ExtraView, PageAdmin
+from access.pages.place import requested_product
+from access.pages.scoping import ProductFilter, TabularInline, deferred_script, request_access
+from access.pages.subject_urls import trait_values_url
 from core.ids import parse_id
 from core.time_format import format_ago
 from engagement import tasks
 from engagement.admin import previews, what_if
-from engagement.admin.edit_conflicts import add_conflict_errors, add_hidden_initials
-from engagement.admin.pages import ExtraView, PageAdmin
-from engagement.admin.place import requested_product
 from engagement.admin.recent_events import RecentEvents, load_recent_events
 from engagement.admin.rule_editor import (
     RuleEditor,
     RuleForm,
     without_preview_buttons,
 )
-from engagement.admin.scoping import (
-    ProductFilter,
-    TabularInline,
-    deferred_script,
-    request_access,
-)
-from engagement.admin.subject_urls import trait_values_url
 from engagement.admin.suggestions import load_suggestions
 from engagement.admin.weight_forms import (
     WeightForm,

@@ -11,12 +11,12 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 
+from access.pages.pages import ExtraView, OutboundFormAdmin, PageAction
+from access.pages.place import find_place
+from access.pages.scoping import ProductFilter
 from access.trail.models_followed import follow
 from core.fields import DecryptionError
 from core.ids import parse_id
-from engagement.admin.pages import ExtraView, OutboundFormAdmin, PageAction
-from engagement.admin.place import find_place
-from engagement.admin.scoping import ProductFilter
 from engagement.models import Workspace
 from exports import runs, schedule, tasks
 from exports.admin.forms import SECRETS, STORE_FIELDS, ScheduledExportForm

@@ -6,9 +6,9 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from engagement.admin.listing import LargeTableAdmin
-from engagement.admin.pages import RowPageAdmin
-from engagement.admin.scoping import ProductFilter
+from access.pages.listing import LargeTableAdmin
+from access.pages.pages import RowPageAdmin
+from access.pages.scoping import ProductFilter
 from exports.admin.exports import LEVELS, store_path
 from exports.models import ExportRun
 

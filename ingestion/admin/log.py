@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
+from access.pages.pages import ExtraView, RowPageAdmin
+from access.pages.scoping import ReadOnly, deferred_script, sees_all_products
 from core import charts
-from engagement.admin.pages import ExtraView, RowPageAdmin
-from engagement.admin.scoping import ReadOnly, deferred_script, sees_all_products
 from engagement.models import Product
 from ingestion.log import last_24h, newest, search, status
 from ingestion.log.newest import Outcome

@@ -10,17 +10,17 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from core.time_format import format_exact
-from engagement.admin.listing import LargeTableAdmin
-from engagement.admin.pages import NOTHING, ExtraView, PageAction, PageAdmin
-from engagement.admin.products import ProductAdmin
-from engagement.admin.scoping import (
+from access.pages.listing import LargeTableAdmin
+from access.pages.pages import NOTHING, ExtraView, PageAction, PageAdmin
+from access.pages.scoping import (
     ProductFilter,
     ProductScopedAdmin,
     ReadOnly,
     sees_all_products,
     visible_products,
 )
+from core.time_format import format_exact
+from engagement.admin.products import ProductAdmin
 from ingestion.admin.keys import (
     IngestionKeyAdmin,
     IngestionKeyInline,

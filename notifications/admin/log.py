@@ -12,10 +12,10 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 
+from access.pages.listing import LargeTableAdmin
+from access.pages.pages import ExtraView, PageAction, RowPageAdmin
+from access.pages.scoping import ProductFilter, visible_products
 from core.ids import parse_id
-from engagement.admin.listing import LargeTableAdmin
-from engagement.admin.pages import ExtraView, PageAction, RowPageAdmin
-from engagement.admin.scoping import ProductFilter, visible_products
 from notifications import tasks
 from notifications.delivery import formats
 from notifications.delivery.links import link_of

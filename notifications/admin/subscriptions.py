@@ -9,11 +9,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.http import urlencode
 
+from access.pages.pages import PageAdmin
+from access.pages.place import requested_product
+from access.pages.scoping import ProductFilter
 from access.trail.models_followed import follow
 from core.ids import parse_id
-from engagement.admin.pages import PageAdmin
-from engagement.admin.place import requested_product
-from engagement.admin.scoping import ProductFilter
 from engagement.models import Workspace
 from notifications.admin.forms import SubscriptionForm
 from notifications.models import Destination, OutboxMessage, Subscription

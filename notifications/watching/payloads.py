@@ -159,7 +159,7 @@ class Facts:
 
     def _link(self, subject: Subject) -> str:
         # Only processes with pages load the admin.
-        from engagement.admin.subject_urls import subject_url
+        from access.pages.subject_urls import subject_url
 
         workspace_id = self.watched.score_set.workspace_id
         page = subject_url(subject.row, self.watched.kind.scope, workspace_id)

@@ -13,9 +13,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from access.pages.scoping import Access, ProductSet
 from config.dashboard import cards, home
 from config.dashboard.summary import ProductSummary
-from engagement.admin.scoping import Access, ProductSet
 from engagement.models import (
     Account,
     AccountEngagement,

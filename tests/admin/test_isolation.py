@@ -7,7 +7,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.test import Client
 from django.urls import reverse
 
-from engagement.admin.scoping import ProductScopedAdmin, visible_products
+from access.pages.scoping import ProductScopedAdmin, visible_products
 from engagement.models import EventWeight, Product, ProductMember, Workspace
 from ingestion.models import DroppedMessage, DropReason, IngestionKey
 from marketplace.models import Connection

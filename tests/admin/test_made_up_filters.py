@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from engagement.admin.lookups import INVALID_FILTER_MESSAGE
+from access.pages.lookups import INVALID_FILTER_MESSAGE
 from ingestion.models import DropReason
 from tests.admin.rows import Rows
 

@@ -254,7 +254,7 @@ def test_a_list_costs_the_same_queries_however_long(
 def test_a_long_list_is_cut_and_not_counted(
     root: Client, acme_rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engagement.admin.listing.BoundedPaginator.max_rows", 2)
+    monkeypatch.setattr("access.pages.listing.BoundedPaginator.max_rows", 2)
     for _ in range(3):
         waiting(acme_rows.key, messages.Track("u", "e", NOON))
     assert InboxMessage.objects.count() == 4

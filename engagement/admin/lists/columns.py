@@ -14,10 +14,10 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from access.pages.subject_urls import WORKSPACE_PARAM, subject_url
 from core.time_format import format_ago
 from engagement.admin.lists.filters import LICENSE_TYPES
 from engagement.admin.lists.lines import line
-from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_url
 from engagement.license_traits import (
     LICENSE_STATUS_TRAIT,
     LICENSE_TYPE_TRAIT,

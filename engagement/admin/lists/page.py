@@ -13,6 +13,8 @@ from django.urls import reverse
 from django.utils.html import conditional_escape, escape
 from django.utils.safestring import SafeString, mark_safe
 
+from access.pages.scoping import request_access, visible_products
+from access.pages.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM
 from core.ids import parse_id
 from core.time_format import format_ago
 from engagement.admin.lists import columns as list_columns
@@ -29,9 +31,7 @@ from engagement.admin.lists.state import (
     parse_state,
     requested_columns,
 )
-from engagement.admin.scoping import request_access, visible_products
 from engagement.admin.subject_pages import usable_segments
-from engagement.admin.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM
 from engagement.admin.suggestions import trait_names
 from engagement.metric_names import Scope
 from engagement.models import Product, SavedView, ScoreSet, Segment, Workspace

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 from django.http import QueryDict
 
+from access.pages.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM
 from core.ids import parse_id
-from engagement.admin.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM
 from engagement.metric_names import Scope
 from engagement.orders.columns import UnknownColumn, check_column
 

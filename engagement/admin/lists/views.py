@@ -8,9 +8,9 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
+from access.pages.scoping import request_access, visible_products
+from access.pages.subject_urls import SEGMENT_PARAM
 from engagement.admin.lists.state import ListState, parse_filters
-from engagement.admin.scoping import request_access, visible_products
-from engagement.admin.subject_urls import SEGMENT_PARAM
 from engagement.models import SavedView, Segment, Workspace
 from engagement.models.saved_views import MAX_VIEWS, NAME_LENGTH
 

@@ -6,9 +6,9 @@ from urllib.parse import parse_qs
 
 from django.http import HttpRequest
 
+from access.pages.scoping import ProductScopedAdmin, shown_row, visible_products
+from access.pages.subject_urls import WORKSPACE_PARAM
 from core.ids import parse_id
-from engagement.admin.scoping import ProductScopedAdmin, shown_row, visible_products
-from engagement.admin.subject_urls import WORKSPACE_PARAM
 from engagement.models import Product, Workspace
 
 # The parameters that name a product or a workspace, in lists and in forms that add a row.

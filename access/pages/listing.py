@@ -6,8 +6,8 @@ from typing import Any
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 
-from engagement.admin.pages import PageAdmin
-from engagement.admin.scoping import ReadOnly
+from access.pages.pages import PageAdmin
+from access.pages.scoping import ReadOnly
 
 MAX_LISTED_ROWS = 1000
 

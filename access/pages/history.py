@@ -17,10 +17,10 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 
 from access.models import TrailEntry
+from access.pages.lookups import ModelAdmin
 from access.trail import entries
 from access.trail.entries import Action
 from access.trail.models_followed import RowState, compare, find_followed, read_state
-from engagement.admin.lookups import ModelAdmin
 from engagement.rules.texts import describe_stored_rule
 
 _STATES = "eds.trail"

@@ -19,9 +19,9 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 
+from access.pages.history import TrailingAdmin
+from access.pages.lookups import BoundedLookups
 from core.time_format import format_ago
-from engagement.admin.lookups import BoundedLookups
-from engagement.admin.trailing import TrailingAdmin
 from engagement.models import Product, ProductMember
 
 if TYPE_CHECKING:

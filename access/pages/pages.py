@@ -12,7 +12,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
-from engagement.admin.scoping import ProductScopedAdmin, without_editing_scripts
+from access.pages.scoping import ProductScopedAdmin, without_editing_scripts
 
 # What a page's own column returns for no value. Django would write None.
 NOTHING = "–"

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest
 
-from engagement.admin.lookups import ModelAdmin
+from access.pages.lookups import ModelAdmin
 
 
 class RenamedChangeList(ChangeList):
