@@ -59,8 +59,8 @@ class ServiceAdminSite(AdminSite):
 
     def _sign_in_urls(self) -> list[Any]:
         # Imported late: they use models.
-        account = import_module("engagement.admin.account")
-        sign_in = import_module("engagement.admin.sign_in")
+        account = import_module("access.admin.account")
+        sign_in = import_module("access.admin.sign_in")
 
         def wrap(view: Any) -> Any:
             def in_frame(request: HttpRequest, **arguments: Any) -> Any:
@@ -82,7 +82,7 @@ class ServiceAdminSite(AdminSite):
     def login(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        sign_in = import_module("engagement.admin.sign_in")
+        sign_in = import_module("access.admin.sign_in")
         is_again = sign_in.is_again(request)
         if request.method == "GET" and self.has_permission(request) and not is_again:
             return redirect("admin:index")
@@ -113,7 +113,7 @@ class ServiceAdminSite(AdminSite):
     def password_change(  # type: ignore[override]  # it may redirect
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        account = import_module("engagement.admin.account")
+        account = import_module("access.admin.account")
         if not account.may_use_password(request.user):
             return redirect("admin:account")
         response: HttpResponse = account.ChangePasswordView.as_view(

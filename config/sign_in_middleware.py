@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
+from access.admin import sign_in
 from access.logins import second_factors, security_log, sessions
-from engagement.admin import sign_in
 
 # Pages that have logins. Others know nobody.
 PREFIXES = ("/admin/", "/invite/")

@@ -5,9 +5,9 @@ from django.templatetags.static import static
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
+from access.admin.invitation import invite_view
 from config import error_pages, guides, health, ingestion_urls, mcp_health, static_files
 from config.openapi import pages
-from engagement.admin.invited import invite_view
 from notifications.views import ConfirmEmailView
 from readapi import views as readapi
 from readapi.mcp.views import McpView

@@ -7,12 +7,12 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from access.admin.credential_forms import CredentialForm
+from access.admin.credentials import CredentialAdmin, CredentialInline
+from access.admin.products import ProductAdmin
 from access.pages.place import find_place
 from access.pages.scoping import sees_all_products
 from access.trail.models_followed import follow
-from engagement.admin.credential_forms import CredentialForm
-from engagement.admin.credentials import CredentialAdmin, CredentialInline
-from engagement.admin.products import ProductAdmin
 from engagement.models import Workspace
 from readapi.models import ApiToken, validate_network
 

@@ -8,11 +8,11 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from access.admin.superuser_only import shown_login
 from access.pages.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_place
 from access.pages.scoping import request_access, sees_all_products, visible_products
 from access.pages.subject_urls import WORKSPACE_PARAM
 from config.dashboard import sections
-from engagement.admin.superuser_only import shown_login
 from engagement.models import Product, Workspace
 from marketplace.models import Connection
 

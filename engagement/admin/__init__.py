@@ -2,9 +2,10 @@
 
 from django.contrib import admin
 
-from engagement.admin import products, segments, subjects, trail, workspaces
-from engagement.admin.login import LoginForm
-from engagement.admin.superuser_only import restrict_to_superusers
+from access.admin import products, trail
+from access.admin.login import LoginForm
+from access.admin.superuser_only import restrict_to_superusers
+from engagement.admin import segments, subjects, workspaces
 
 __all__ = ["products", "segments", "subjects", "trail", "workspaces"]
 

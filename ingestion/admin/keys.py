@@ -7,10 +7,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
+from access.admin.credentials import CredentialAdmin, CredentialInline
+from access.admin.products import Section
 from access.pages.scoping import request_access
 from access.trail.models_followed import follow
-from engagement.admin.credentials import CredentialAdmin, CredentialInline
-from engagement.admin.products import Section
 from engagement.models import Credential, Product
 from ingestion.models import IngestionKey
 from ingestion.snippets import KEY_PLACEHOLDER, build_snippets

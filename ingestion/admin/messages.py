@@ -10,6 +10,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 
+from access.admin.products import ProductAdmin
 from access.pages.listing import LargeTableAdmin
 from access.pages.pages import NOTHING, ExtraView, PageAction, PageAdmin
 from access.pages.scoping import (
@@ -20,7 +21,6 @@ from access.pages.scoping import (
     visible_products,
 )
 from core.time_format import format_exact
-from engagement.admin.products import ProductAdmin
 from ingestion.admin.keys import (
     IngestionKeyAdmin,
     IngestionKeyInline,

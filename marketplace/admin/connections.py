@@ -11,10 +11,10 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
 
+from access.admin.products import LinkedInline, ProductAdmin
 from access.pages.pages import ExtraView, OutboundFormAdmin, PageAction, RowPageAdmin
 from access.pages.scoping import ProductFilter, ProductSet, request_access
 from access.trail.models_followed import follow
-from engagement.admin.products import LinkedInline, ProductAdmin
 from marketplace import client, connecting, scheduling, status
 from marketplace.admin.forms import ConnectionForm
 from marketplace.connecting import VerifiedDetails

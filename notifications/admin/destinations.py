@@ -13,13 +13,13 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.html import format_html
 
+from access.admin.products import ProductAdmin, Section
 from access.pages.pages import ExtraView, OutboundFormAdmin, PageAction
 from access.pages.place import requested_product
 from access.pages.scoping import ProductFilter
 from access.trail.models_followed import follow
 from core.fields import DecryptionError
 from core.page_secrets import mark_secret
-from engagement.admin.products import ProductAdmin, Section
 from engagement.models import Product
 from notifications import verification
 from notifications.admin.forms import DestinationForm

@@ -12,11 +12,11 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from pytest_django import Settings
 
+from access.admin.login import format_wait
 from access.logins import throttle
 from access.logins.security_log import client_address
 from access.logins.throttle import SignInAttempt
 from access.models import LoginAttempts
-from engagement.admin.login import format_wait
 from engagement.removal.maintenance import maintain
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import strip_tags
 
-from engagement.admin.invites import ROLE_HELP
+from access.admin.invites import ROLE_HELP
 from engagement.models import EventWeight, Product, ProductMember
 from ingestion.models import InboxMessage, IngestionKey
 from tests.admin.conftest import logged_in

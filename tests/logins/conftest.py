@@ -3,8 +3,8 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import Settings
 
+from access.admin.sign_in import _provider
 from config import sign_in
-from engagement.admin.sign_in import _provider
 from tests.admin.conftest import member as member
 from tests.admin.conftest import root as root
 from tests.logins.provider import CLIENT_ID, CLIENT_SECRET, Behavior, Provider

@@ -155,7 +155,7 @@ def guess(times: int) -> None:
 def later(monkeypatch: pytest.MonkeyPatch, **passed: float) -> datetime:
     """The time from now on."""
     now = timezone.now() + timedelta(**passed)
-    monkeypatch.setattr("engagement.admin.sign_in.timezone.now", lambda: now)
+    monkeypatch.setattr("access.admin.sign_in.timezone.now", lambda: now)
     return now
 
 

@@ -14,10 +14,10 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
+from access.admin import sign_in
 from access.logins import addresses, invites, sessions
 from access.models import ExternalIdentity, Invite, LoginSession, RoleGrant, TrailEntry
 from config.sign_in import check_ways_in, oidc, role_mapping
-from engagement.admin import sign_in
 from engagement.models import Product, ProductMember
 from tests.logins.provider import PERSON, Provider
 from tests.start.running import free_port, manage

@@ -18,12 +18,12 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
 
+from access.admin import sign_in
+from access.admin.login import format_wait, may_use_password
 from access.logins import addresses, invites, second_factors, security_log, sessions, throttle
 from access.logins.security_log import client_address
 from access.models import Invite, LoginSession
 from access.trail import entries
-from engagement.admin import sign_in
-from engagement.admin.login import format_wait, may_use_password
 
 SESSION_KEY = sign_in.INVITE
 

@@ -23,6 +23,7 @@ from django.utils.crypto import constant_time_compare
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.cache import never_cache
 
+from access.admin.login import LoginForm, format_wait
 from access.logins import (
     identities,
     invites,
@@ -36,7 +37,6 @@ from access.logins import (
 )
 from access.models import LoginSession
 from access.trail import entries, sign_ins
-from engagement.admin.login import LoginForm, format_wait
 
 logger = logging.getLogger(__name__)
 

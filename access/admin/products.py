@@ -17,6 +17,8 @@ from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
+from access.admin import invites, leaks
+from access.admin.limits import LimitsInline, limits_context
 from access.logins import invites as logins
 from access.pages.pages import ExtraView, PageAction, PageAdmin
 from access.pages.scoping import (
@@ -29,8 +31,6 @@ from access.pages.scoping import (
 )
 from core.ids import parse_id
 from engagement import tasks
-from engagement.admin import invites, leaked
-from engagement.admin.limits import LimitsInline, limits_context
 from engagement.models import Product, ProductMember, Workspace
 from engagement.removal import deletion
 
@@ -231,7 +231,7 @@ class ProductAdmin(PageAdmin):
         return redirect(f"{self.view_url('change', product)}#invites")
 
     def leaked_secret_view(self, request: HttpRequest) -> HttpResponseBase:
-        return leaked.leaked_view(request, self)
+        return leaks.leaked_view(request, self)
 
     def delete_all_view(self, request: HttpRequest, product: Product) -> HttpResponseBase:
         typed_name = request.POST.get("name", "").strip()

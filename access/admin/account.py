@@ -18,12 +18,12 @@ from django.utils.safestring import mark_safe
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
+from access.admin import sign_in
+from access.admin.login import may_use_password
 from access.logins import passkeys, second_factors, security_log, sessions
 from access.models import SecondFactor
 from access.trail import entries
 from core.page_secrets import mark_secret
-from engagement.admin import sign_in
-from engagement.admin.login import may_use_password
 
 # Of the session: the secret of an app that is about to be added.
 NEW_APP = "new_app"

@@ -22,13 +22,13 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from access.admin.credential_forms import CredentialForm
+from access.admin.products import LinkedInline
 from access.pages.pages import ExtraView, PageAction, PageAdmin
 from access.pages.scoping import Options, ProductFilter
 from core import expiry
 from core.fields import DecryptionError
 from core.page_secrets import mark_secret
-from engagement.admin.credential_forms import CredentialForm
-from engagement.admin.products import LinkedInline
 from engagement.models import Credential
 
 SESSION_KEY = "credential_to_be_shown"

@@ -31,6 +31,8 @@ from django_celery_beat.models import (
     SolarSchedule,
 )
 
+from access.admin import invites, sign_in
+from access.admin.login import may_use_password
 from access.logins import addresses, identities, second_factors, security_log, sessions
 from access.logins import invites as logins
 from access.models import ProvenAddress
@@ -38,8 +40,6 @@ from access.pages.history import TrailingAdmin
 from access.pages.labels import RenamedOptions
 from access.pages.lookups import BoundedLookups
 from access.pages.scoping import RelativeTime, SuperusersOnly, deferred_script, without_slug_scripts
-from engagement.admin import invites, sign_in
-from engagement.admin.login import may_use_password
 
 # Memberships decide who may do what, so groups and permissions would only mislead. The page of
 # background jobs shows the schedule: one wrong click in Celery Beat's lists would stop recording

@@ -1,0 +1,1 @@
+"""Pages of products, logins, secrets, and the trail."""
