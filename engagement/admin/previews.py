@@ -8,8 +8,8 @@ from typing import Any
 from django.db.models import Count
 
 from access.pages.subject_urls import subject_url
+from console.lists.columns import cut
 from core.database import sql
-from engagement.admin.lists.columns import cut
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Segment, User, Workspace
 from engagement.rules import filters

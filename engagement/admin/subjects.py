@@ -16,6 +16,9 @@ from access.pages.pages import ExtraView
 from access.pages.scoping import deferred_script
 from access.pages.subject_urls import WORKSPACE_PARAM, subject_list_url
 from access.trail import entries
+from console.lists.actions import delete_posted_view, export_list, save_posted_view, subject_line
+from console.lists.page import find_list, page_context
+from console.lists.state import GoTo
 from core.time_format import format_ago
 from engagement.admin import subject_details, subject_pages
 from engagement.admin.account_people import (
@@ -27,14 +30,6 @@ from engagement.admin.account_people import (
 )
 from engagement.admin.forgetting import ForgettableAdmin
 from engagement.admin.license_card import license_card
-from engagement.admin.lists.actions import (
-    delete_posted_view,
-    export_list,
-    save_posted_view,
-    subject_line,
-)
-from engagement.admin.lists.page import find_list, page_context
-from engagement.admin.lists.state import GoTo
 from engagement.admin.parting import PartableAdmin, describe_progress
 from engagement.metric_names import Scope
 from engagement.models import Account, User, Workspace

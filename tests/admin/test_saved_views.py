@@ -7,7 +7,7 @@ from django.contrib.auth.models import User as AdminUser
 from django.test import Client
 from django.urls import reverse
 
-from engagement.admin.lists import views
+from console.lists import views
 from engagement.models import Product, ProductMember, SavedView
 from tests.admin.conftest import logged_in
 from tests.admin.rows import Rows

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from access.pages.csv_file import csv_cell, csv_response
-from engagement.admin.lists import rows as list_rows
+from console.lists import rows as list_rows
 from engagement.models import Account, AccountEngagement, ProductMember, ScoreSet, UserEngagement
 from engagement.orders import stored
 from engagement.segments import counts

@@ -9,10 +9,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import strip_tags
 
+from console.lists import rows as list_rows
+from console.lists.columns import choosable_columns
+from console.lists.state import ListState
 from core.database import sql
-from engagement.admin.lists import rows as list_rows
-from engagement.admin.lists.columns import choosable_columns
-from engagement.admin.lists.state import ListState
 from engagement.models import (
     Account,
     AccountEngagement,

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
+from console.lists.filters import list_filter
+from console.lists.state import ListState
 from core.database import sql
-from engagement.admin.lists.filters import list_filter
-from engagement.admin.lists.state import ListState
 from engagement.models import ScoreSet, Segment
 from engagement.orders import pages, stored
 from engagement.orders.columns import sorted_rows

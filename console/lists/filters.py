@@ -8,7 +8,7 @@ from typing import Any, cast
 from django.db.models import Q
 
 from access.pages.subject_urls import SEGMENT_PARAM
-from engagement.admin.lists.state import ACTIVE_PATTERN, TRAIT_FILTER, InvalidAddress, ListState
+from console.lists.state import ACTIVE_PATTERN, TRAIT_FILTER, InvalidAddress, ListState
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.license_traits import LICENSE_STATUS_TRAIT, LICENSE_TYPE_TRAIT
 from engagement.models import ScoreSet, Segment

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from access.pages.scoping import request_access, visible_products
 from access.pages.subject_urls import SEGMENT_PARAM
-from engagement.admin.lists.state import ListState, parse_filters
+from console.lists.state import ListState, parse_filters
 from engagement.models import SavedView, Segment, Workspace
 from engagement.models.saved_views import MAX_VIEWS, NAME_LENGTH
 

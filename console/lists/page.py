@@ -15,13 +15,11 @@ from django.utils.safestring import SafeString, mark_safe
 
 from access.pages.scoping import request_access, visible_products
 from access.pages.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM
-from core.ids import parse_id
-from core.time_format import format_ago
-from engagement.admin.lists import columns as list_columns
-from engagement.admin.lists import filters, views
-from engagement.admin.lists.columns import ListColumn, RowContext
-from engagement.admin.lists.rows import Listing, ListQuery
-from engagement.admin.lists.state import (
+from console.lists import columns as list_columns
+from console.lists import filters, views
+from console.lists.columns import ListColumn, RowContext
+from console.lists.rows import Listing, ListQuery
+from console.lists.state import (
     MAX_COLUMNS,
     TRAIT_FILTER,
     GoTo,
@@ -31,6 +29,8 @@ from engagement.admin.lists.state import (
     parse_state,
     requested_columns,
 )
+from core.ids import parse_id
+from core.time_format import format_ago
 from engagement.admin.subject_pages import usable_segments
 from engagement.admin.suggestions import trait_names
 from engagement.metric_names import Scope

@@ -11,12 +11,12 @@ from django.utils.text import slugify
 
 from access.pages.csv_file import csv_response
 from access.pages.scoping import request_access, visible_products
+from console.lists import filters, views
+from console.lists.columns import RowContext, export_heads, export_values
+from console.lists.page import INVALID_ADDRESS, SubjectList
+from console.lists.sparklines import line
+from console.lists.state import GoTo, InvalidAddress, ListState, parse_state
 from core.ids import parse_id
-from engagement.admin.lists import filters, views
-from engagement.admin.lists.columns import RowContext, export_heads, export_values
-from engagement.admin.lists.lines import line
-from engagement.admin.lists.page import INVALID_ADDRESS, SubjectList
-from engagement.admin.lists.state import GoTo, InvalidAddress, ListState, parse_state
 from engagement.metric_names import Scope
 from engagement.models import Workspace
 from engagement.scopes import get_kind

@@ -15,9 +15,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from access.pages.subject_urls import WORKSPACE_PARAM, subject_url
+from console.lists.filters import LICENSE_TYPES
+from console.lists.sparklines import line
 from core.time_format import format_ago
-from engagement.admin.lists.filters import LICENSE_TYPES
-from engagement.admin.lists.lines import line
 from engagement.license_traits import (
     LICENSE_STATUS_TRAIT,
     LICENSE_TYPE_TRAIT,

@@ -1,0 +1,1 @@
+"""The pages of the admin, its home page, its search, and its side bar."""
