@@ -14,7 +14,7 @@ from config import keepalive
 
 class AdminConfig(admin_apps.SimpleAdminConfig):
     default = False  # the folder's own app is the one below
-    default_site = "config.admin.ServiceAdminSite"
+    default_site = "console.site.ServiceAdminSite"
 
     def ready(self) -> None:
         super().ready()

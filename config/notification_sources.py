@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.urls import reverse
 
-from config.dashboard.notices import INTENDED_DROP_REASONS
+from console.dashboard.notices import INTENDED_DROP_REASONS
 from core.database import sql
 from engagement.models import Credential, Product
 from ingestion.log import last_24h

@@ -202,6 +202,7 @@ INSTALLED_APPS = [
     "marketplace",
     "notifications",
     "exports",
+    "console",
 ]
 
 MIDDLEWARE = [

@@ -29,16 +29,16 @@ from console.lists.state import (
     parse_state,
     requested_columns,
 )
+from console.suggestions import trait_names
 from core.ids import parse_id
 from core.time_format import format_ago
-from engagement.admin.subject_pages import usable_segments
-from engagement.admin.suggestions import trait_names
 from engagement.metric_names import Scope
 from engagement.models import Product, SavedView, ScoreSet, Segment, Workspace
 from engagement.orders.columns import TRAIT_PREFIX, trait_column
 from engagement.rules.rules import rule_to_json
 from engagement.scopes import SubjectKind, get_kind
 from engagement.scores.histories import quick_rows, recent_scores
+from engagement.segments.members import usable_segments
 
 # The fields of the forms above the table, which become filters and columns.
 _TRAIT_NAME, _TRAIT_VALUE, _TRAIT_COLUMN = "trait_name", "trait_value", "trait_column"

@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import Case, Count, Q, QuerySet, Value, When
 
 from engagement.metric_names import BOTH_SCOPES, MetricName, Scope
-from engagement.models import AccountEngagement, ScoreSet, Segment, UserEngagement
+from engagement.models import AccountEngagement, ScoreSet, Segment, UserEngagement, Workspace
 from engagement.rules.filters import (
     QueryContext,
     ScoreCondition,
@@ -21,6 +21,7 @@ from engagement.rules.filters import (
 from engagement.rules.rules import (
     Condition,
     InsightCondition,
+    InvalidRule,
     MetricCondition,
     Rule,
     parse_rule,
@@ -146,3 +147,17 @@ def _context(score_set: ScoreSet, kind: SubjectKind) -> QueryContext:
         subject_id_column=kind.id_column,
         audience_set_id=score_set.pk if score_set.audience else None,
     )
+
+
+def usable_segments(workspace: Workspace, scope: Scope) -> list[Segment]:
+    """The workspace's segments that have a valid rule. Others have no members."""
+    rows = Segment.objects.filter(workspace=workspace, scope=scope)
+    return [segment for segment in rows if _is_usable(segment)]
+
+
+def _is_usable(segment: Segment) -> bool:
+    try:
+        segment_rule(segment)
+    except InvalidRule:
+        return False
+    return True

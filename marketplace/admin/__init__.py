@@ -1,5 +1,5 @@
 """The marketplace connection in the admin."""
 
-from marketplace.admin import account_licenses, connections
+from marketplace.admin import connections
 
-__all__ = ["account_licenses", "connections"]
+__all__ = ["connections"]

@@ -1,6 +1,5 @@
 """Says on an account's page how many licenses it has, and why one of them gives it its traits."""
 
-from engagement.admin.subjects import AccountAdmin
 from engagement.models import Account
 from marketplace.licenses import best_key
 from marketplace.models import License
@@ -47,6 +46,3 @@ def _reason(best: Fields, second: str, other: Fields) -> str:
             ours, theirs = (fields.get(name) or "missing" for fields in (best, other))
             return f"its {label} is {ours}, and that of {second} is {theirs}"
     return f"it is like {second}, and its number comes first"
-
-
-AccountAdmin.add_license_note(license_note)

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from engagement.admin import subject_pages
-from engagement.admin.license_card import license_card
+from console.subjects import subject_pages
+from console.subjects.license_card import license_card
 from engagement.models import Account, Product, Workspace
 from engagement.rescoring.rescore import rescore
 from engagement.scores import history, people

@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from access.pages.scoping import Access, ProductSet
-from config.dashboard import cards, home
-from config.dashboard.summary import ProductSummary
+from console.dashboard import cards, home
+from console.dashboard.summary import ProductSummary
 from engagement.models import (
     Account,
     AccountEngagement,

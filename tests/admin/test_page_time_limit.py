@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.html import strip_tags
 
 from config import middleware
-from config.dashboard import home
+from console.dashboard import home
 from core.database import sql
 
 # Longer than any limit in these tests, and short enough to wait for.

@@ -55,7 +55,7 @@ def test_nobody_sees_another_product(member: Client, root: Client, globex_rows: 
 def test_the_product_of_the_page_comes_first(
     root: Client, acme_rows: Rows, globex_rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("config.dashboard.search.MAX_SUGGESTIONS", 1)
+    monkeypatch.setattr("console.dashboard.search.MAX_SUGGESTIONS", 1)
     for rows in (acme_rows, globex_rows):
         page = search(root, "-account", product=rows.product.pk, suggestions="")
         assert reverse("admin:engagement_account_change", args=[rows.account.pk]) in page

@@ -513,8 +513,8 @@ def test_what_takes_too_long_is_not_waited_for(
 ) -> None:
     slow = Q(IsNull(Func(Value(1.0), function="pg_sleep"), False))
     monkeypatch.setattr("engagement.segments.members.rule_filter", lambda *_: slow)
-    monkeypatch.setattr("engagement.admin.previews.PREVIEW_TIMEOUT_SECONDS", 0.05)
-    monkeypatch.setattr("engagement.admin.segments.COUNT_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("console.rules.previews.PREVIEW_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("console.segments.COUNT_TIMEOUT_SECONDS", 0.05)
     html = root.get(page(acme_rows.segment)).content.decode()
     assert "This count is taking too long" in html and "This list is taking too long" in html
     assert root.get(reverse(LIST)).status_code == 200

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from engagement.admin import suggestions as module
-from engagement.admin.suggestions import MAX_SUGGESTIONS, load_suggestions
+from console import suggestions as module
+from console.suggestions import MAX_SUGGESTIONS, load_suggestions
 from engagement.models import Account, Product
 from tests.engagement.history import group, identify, tell, track
 

@@ -11,9 +11,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from console import recent_events
+from console.workspaces import what_if as effects
 from core.database import sql
-from engagement.admin import recent_events
-from engagement.admin import what_if as effects
 from engagement.models import EventName, EventWeight, Product, ScoreSet, UserEngagement, Workspace
 from engagement.rescoring import what_if
 from engagement.rescoring.rescore import rescore

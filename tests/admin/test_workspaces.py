@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from engagement.admin import workspaces
+from console.workspaces import workspaces
 from engagement.models import (
     DailyCount,
     EventName,
@@ -209,7 +209,7 @@ def test_what_scoring_writes_meanwhile_stays(
     monkeypatch: pytest.MonkeyPatch,
     django_capture_on_commit_callbacks: Any,
 ) -> None:
-    from engagement.admin.workspaces import WorkspaceForm
+    from console.workspaces.workspaces import WorkspaceForm
 
     clean = WorkspaceForm.clean
 

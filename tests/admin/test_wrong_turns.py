@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import strip_tags
 
-from config.dashboard import home
+from console.dashboard import home
 from engagement.models import ProductMember
 from tests.admin.rows import Rows
 from tests.ingestion.examples import Response

@@ -3,7 +3,7 @@
 import pytest
 from django.urls import reverse
 
-from engagement.admin import subject_pages
+from console.subjects import subject_pages
 from engagement.models import AccountEngagement, Product
 from tests.admin.rows import fill
 from tests.browser.browsing import NARROW, Browser

@@ -1,6 +1,6 @@
 """Users and accounts: their traits, events, and scores. All read-only."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
@@ -19,21 +19,22 @@ from access.trail import entries
 from console.lists.actions import delete_posted_view, export_list, save_posted_view, subject_line
 from console.lists.page import find_list, page_context
 from console.lists.state import GoTo
-from core.time_format import format_ago
-from engagement.admin import subject_details, subject_pages
-from engagement.admin.account_people import (
+from console.subjects import subject_details, subject_pages
+from console.subjects.account_people import (
     PEOPLE_SHOWN,
     PeopleTable,
     listed_group,
     people_table,
     requested_group,
 )
-from engagement.admin.forgetting import ForgettableAdmin
-from engagement.admin.license_card import license_card
-from engagement.admin.parting import PartableAdmin, describe_progress
+from console.subjects.forgetting import ForgettableAdmin
+from console.subjects.license_card import license_card
+from console.subjects.parting import PartableAdmin, describe_progress
+from core.time_format import format_ago
 from engagement.metric_names import Scope
 from engagement.models import Account, User, Workspace
 from engagement.recording.suppression import SubjectScope
+from marketplace.admin.account_licenses import license_note
 
 # With the value 1, the page of a large account has its history from the start.
 HISTORY_PARAM = "history"
@@ -219,12 +220,6 @@ class AccountAdmin(SubjectAdmin):
         ExtraView("activity", permission="view", methods=("GET", "HEAD")),
     ]
     # Added by other apps: each returns a sentence about the account's licenses, or "".
-    license_notes: ClassVar[Sequence[Callable[[Account], str]]] = ()
-
-    @classmethod
-    def add_license_note(cls, note: Callable[[Account], str]) -> None:
-        """Show another app's sentence above the traits of an account's license."""
-        cls.license_notes = [*cls.license_notes, note]
 
     @admin.display(description="name")
     def shown_name(self, account: Account) -> str | None:
@@ -238,7 +233,7 @@ class AccountAdmin(SubjectAdmin):
         context = super().page_context(request, obj)
         workspace = context["workspace"]
         summary = context["summary"]
-        notes = [text for note in self.license_notes if (text := note(obj))]
+        notes = [note] if (note := license_note(obj)) else []
         return {
             **context,
             "is_account": True,

@@ -12,7 +12,7 @@ from access.admin.superuser_only import shown_login
 from access.pages.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_place
 from access.pages.scoping import request_access, sees_all_products, visible_products
 from access.pages.subject_urls import WORKSPACE_PARAM
-from config.dashboard import sections
+from console.dashboard import sections
 from engagement.models import Product, Workspace
 from marketplace.models import Connection
 

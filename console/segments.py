@@ -20,11 +20,11 @@ from django.utils.http import urlencode
 from access.pages.pages import ExtraView, PageAction, PageAdmin
 from access.pages.scoping import deferred_script, visible_products
 from access.pages.subject_urls import subject_list_url, trait_values_url
+from console.rules import previews
+from console.rules.rule_editor import RuleEditor, RuleForm
+from console.suggestions import load_suggestions, load_trait_values
 from core.database import sql
 from core.ids import parse_id
-from engagement.admin import previews
-from engagement.admin.rule_editor import RuleEditor, RuleForm
-from engagement.admin.suggestions import load_suggestions, load_trait_values
 from engagement.limits import limits
 from engagement.metric_names import Scope
 from engagement.models import Segment, Workspace

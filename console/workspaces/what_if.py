@@ -7,9 +7,9 @@ from datetime import date
 from typing import Any, NamedTuple, cast
 
 from access.pages.subject_urls import subject_list_url, subject_url
+from console.rules.previews import PREVIEW_TIMEOUT_SECONDS, display_name
+from console.rules.rule_editor import RuleForm
 from core.database import sql
-from engagement.admin.previews import PREVIEW_TIMEOUT_SECONDS, display_name
-from engagement.admin.rule_editor import RuleForm
 from engagement.metric_names import Scope
 from engagement.models import EventName, ScoreSet, Segment, Workspace
 from engagement.rescoring import what_if

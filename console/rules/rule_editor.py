@@ -8,8 +8,8 @@ from django import forms
 from django.forms.utils import ErrorDict
 from django.http import QueryDict
 
-from engagement.admin.condition_forms import ConditionForm, choice_field, initial_inputs
-from engagement.admin.suggestions import Suggestions
+from console.rules.condition_forms import ConditionForm, choice_field, initial_inputs
+from console.suggestions import Suggestions
 from engagement.rules.rules import MAX_CONDITIONS, Condition, Match, Rule
 
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,30}", re.ASCII)

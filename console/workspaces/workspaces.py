@@ -20,24 +20,21 @@ from access.pages.pages import ExtraView, PageAdmin
 from access.pages.place import requested_product
 from access.pages.scoping import ProductFilter, TabularInline, deferred_script, request_access
 from access.pages.subject_urls import trait_values_url
-from core.ids import parse_id
-from core.time_format import format_ago
-from engagement import tasks
-from engagement.admin import previews, what_if
-from engagement.admin.recent_events import RecentEvents, load_recent_events
-from engagement.admin.rule_editor import (
-    RuleEditor,
-    RuleForm,
-    without_preview_buttons,
-)
-from engagement.admin.suggestions import load_suggestions
-from engagement.admin.weight_forms import (
+from console.recent_events import RecentEvents, load_recent_events
+from console.rules import previews
+from console.rules.rule_editor import RuleEditor, RuleForm, without_preview_buttons
+from console.suggestions import load_suggestions
+from console.workspaces import what_if
+from console.workspaces.weight_forms import (
     WeightForm,
     WeightFormSet,
     WholeNumber,
     add_weight_row,
     weight_rows,
 )
+from core.ids import parse_id
+from core.time_format import format_ago
+from engagement import tasks
 from engagement.models import EventWeight, Product, Workspace
 from engagement.rescoring import sets
 from engagement.rules.rules import Rule, parse_rule, rule_to_json

@@ -10,7 +10,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from access.pages.scoping import Access
-from config.dashboard.notices import (
+from console.dashboard.notices import (
     INTENDED_DROP_REASONS,
     connection_notice,
     credential_notices,
@@ -21,7 +21,7 @@ from config.dashboard.notices import (
     message_notices,
     score_notices,
 )
-from config.dashboard.summary import (
+from console.dashboard.summary import (
     Link,
     Notice,
     ProductSummary,

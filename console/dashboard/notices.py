@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.utils.http import urlencode
 
-from config.dashboard.summary import Link, Notice, ProductSummary, add_url, admin_url, log_url
+from console.dashboard.summary import Link, Notice, ProductSummary, add_url, admin_url, log_url
 from core import expiry
 from core.time_format import format_exact
 from engagement.models import Workspace

@@ -10,8 +10,8 @@ from django.utils.safestring import SafeString
 
 from access.pages.edit_conflicts import add_conflict_errors, add_hidden_initials
 from access.pages.scoping import NamedFieldsFormSet
-from engagement.admin.recent_events import RecentEvent, RecentEvents
-from engagement.admin.rule_editor import ADD_WEIGHT
+from console.recent_events import RecentEvent, RecentEvents
+from console.rules.rule_editor import ADD_WEIGHT
 from engagement.models import EventName, EventWeight
 from engagement.models.activity import EVENT_NAME_LENGTH
 

@@ -29,7 +29,7 @@ class ServiceAdminSite(AdminSite):
             context["version"] = VERSION
             # Imported late: what it imports registers itself with this site. Built late: only then
             # the page has loaded its row.
-            navigation = import_module("config.dashboard.navigation")
+            navigation = import_module("console.dashboard.navigation")
             context["navigation"] = SimpleLazyObject(lambda: navigation.build_navigation(request))
         return context
 
@@ -37,7 +37,7 @@ class ServiceAdminSite(AdminSite):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
         # Imported late: what it imports registers itself with this site.
-        home = import_module("config.dashboard.home")
+        home = import_module("console.dashboard.home")
         return super().index(request, {**home.home_context(request), **(extra_context or {})})
 
     def i18n_javascript(
@@ -133,12 +133,12 @@ class ServiceAdminSite(AdminSite):
         return response
 
     def preferences(self, request: HttpRequest) -> HttpResponse:
-        preferences = import_module("config.dashboard.preferences")
+        preferences = import_module("console.dashboard.preferences")
         response: HttpResponse = preferences.preferences_view(request, self.each_context(request))
         return response
 
     def search(self, request: HttpRequest) -> HttpResponse:
-        search = import_module("config.dashboard.search")
+        search = import_module("console.dashboard.search")
         response: HttpResponse = search.search_view(request, self.each_context(request))
         return response
 
@@ -153,4 +153,4 @@ class ServiceAdminSite(AdminSite):
 
 
 def _jobs() -> Any:
-    return import_module("config.dashboard.jobs")
+    return import_module("console.dashboard.jobs")

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from django import forms
 
-from engagement.admin.suggestions import Suggestions, TraitValues, load_trait_values
+from console.suggestions import Suggestions, TraitValues, load_trait_values
 from engagement.insight_kinds import INSIGHTS
 from engagement.metric_names import METRICS, MetricName, Scope, from_percent, to_percent
 from engagement.rules import rules, texts

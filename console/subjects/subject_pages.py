@@ -13,7 +13,6 @@ from core.time_format import format_ago
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.models import Account, AccountEngagement, ScoreSet, Segment, Workspace
 from engagement.money import MRR_LABEL, format_cents, mrr_of
-from engagement.rules.rules import InvalidRule
 from engagement.scores import history, insights, metrics, people
 from engagement.scores.benchmarks import HISTORY_DAYS
 from engagement.scores.formula import Trend
@@ -151,7 +150,9 @@ def score_summary(
             *_labeled_metrics(score_set, subject_metrics, now, is_brief),
             *_revenue(subject, scope),
         ],
-        segments=segments.segments_containing(score_set, usable_segments(workspace, scope), row),
+        segments=segments.segments_containing(
+            score_set, segments.usable_segments(workspace, scope), row
+        ),
         insights=subject_insights,
         active_users=_active_users(score_set, subject_metrics),
         total_users=getattr(row, "total_users", 0),
@@ -282,20 +283,6 @@ def _chart(score_set: ScoreSet, row: Any) -> SafeString:
         series.append(charts.Series("Active users", numbers, on_right=True))
         title = f"Score and active users over the last {HISTORY_DAYS} days"
     return charts.line(title, [charts.day_label(day.day) for day in days], series, top=100)
-
-
-def usable_segments(workspace: Workspace, scope: Scope) -> list[Segment]:
-    """The workspace's segments that have a valid rule. Others have no members."""
-    rows = Segment.objects.filter(workspace=workspace, scope=scope)
-    return [segment for segment in rows if _is_usable(segment)]
-
-
-def _is_usable(segment: Segment) -> bool:
-    try:
-        segments.segment_rule(segment)
-    except InvalidRule:
-        return False
-    return True
 
 
 # --- Texts ----------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from django.utils import timezone
 from access.pages.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_place
 from access.pages.scoping import request_access, sees_all_products, visible_products
 from access.trail import sign_ins
-from config.dashboard.cards import build_card
-from config.dashboard.summary import ProductSummary
+from console.dashboard.cards import build_card
+from console.dashboard.summary import ProductSummary
 from core import expiry
 from core.database import distribution, nodes
 from engagement.limits import limits

@@ -13,8 +13,8 @@ from django.utils import timezone
 from access.pages.listing import LargeTableAdmin
 from access.pages.pages import ExtraView, PageAction
 from access.trail import entries
+from console.subjects import subject_details
 from engagement import tasks
-from engagement.admin import subject_details
 from engagement.models import PartRequest, User
 from engagement.recording import parting
 from engagement.recording.parting import PartError, Preview

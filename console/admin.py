@@ -5,7 +5,9 @@ from django.contrib import admin
 from access.admin import products, trail
 from access.admin.login import LoginForm
 from access.admin.superuser_only import restrict_to_superusers
-from engagement.admin import segments, subjects, workspaces
+from console import segments
+from console.subjects import subjects
+from console.workspaces import workspaces
 
 __all__ = ["products", "segments", "subjects", "trail", "workspaces"]
 

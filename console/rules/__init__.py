@@ -1,0 +1,1 @@
+"""Forms of rules, and what they find."""

@@ -1,0 +1,1 @@
+"""Pages of workspaces: weights, and what other weights would change."""
