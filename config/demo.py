@@ -29,13 +29,18 @@ from engagement.rescoring import rescore
 from ingestion.demo import fill_last_24h
 from ingestion.models import IngestionKey
 from marketplace import connecting
-from marketplace.client import INTERACTIVE_RETRY_POLICY, Credentials, MarketplaceClient, new_session
 from marketplace.connecting import ConnectionOptions
 from marketplace.models import Connection
+from marketplace.runs.sync import SyncEnvironment, run_sync
 from marketplace.simulator.records import create_site
 from marketplace.simulator.server import LOOPBACK
 from marketplace.simulator.vendor import create_vendor
-from marketplace.sync import SyncEnvironment, run_sync
+from marketplace.source.client import (
+    INTERACTIVE_RETRY_POLICY,
+    Credentials,
+    MarketplaceClient,
+    new_session,
+)
 from marketplace.user_names import mask
 
 PRODUCT_NAME = "Board Lens (demo)"

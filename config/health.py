@@ -27,7 +27,7 @@ from exports import prometheus as exports
 from ingestion import prometheus as ingestion
 from ingestion import prometheus_products
 from ingestion.inbox import group_commit
-from marketplace import prometheus as marketplace
+from marketplace.status import prometheus as marketplace
 from notifications import prometheus as notifications
 from readapi import authentication, replica, rights
 from readapi import prometheus as readapi

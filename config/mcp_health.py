@@ -4,9 +4,9 @@ from datetime import datetime
 
 from engagement.models import Product
 from ingestion.log import last_24h
-from marketplace.health import connection_health, load_last_runs
 from marketplace.models import Connection
-from marketplace.timetable import load_timetable
+from marketplace.runs.timetable import load_timetable
+from marketplace.status.health import connection_health, load_last_runs
 from readapi.mcp.schemas import ConnectionHealth, Health
 
 

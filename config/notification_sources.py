@@ -12,8 +12,8 @@ from engagement.models import Credential, Product
 from ingestion.log import last_24h
 from ingestion.log.hours import RECORDED, start_of_hour
 from ingestion.models import HourCount, IngestionKey, QuarantinedMessage, RefusedCount
-from marketplace.health import has_failed_last
 from marketplace.models import Connection
+from marketplace.status.health import has_failed_last
 from notifications.triggers import Trigger
 from notifications.watching.conditions import ConditionUnknown, register_source
 from notifications.watching.payloads import Condition

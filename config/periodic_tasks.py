@@ -1,6 +1,6 @@
 """How often each background task runs, and in which queue. Celery beat takes the schedule over.
 
-Marketplace syncs have a timetable that people see: ``marketplace.timetable``.
+Marketplace syncs have a timetable that people see: ``marketplace.runs.timetable``.
 """
 
 from datetime import timedelta
@@ -36,7 +36,7 @@ SCHEDULE = {
     "delete what people asked to delete": _every(30, "engagement.tasks.clear"),
     "maintain the inbox": _every(600, "ingestion.tasks.maintain"),
     # It starts and resumes the syncs that are due. How far apart they are says an entry of its own
-    # (marketplace.timetable).
+    # (marketplace.runs.timetable).
     "resume marketplace syncs": _every(60, "marketplace.tasks.resume"),
     "maintain events": _every(600, "engagement.tasks.maintain"),
     "watch for changes": _every(10, "notifications.tasks.sweep"),

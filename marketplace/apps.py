@@ -13,9 +13,9 @@ class MarketplaceConfig(AppConfig):
         post_migrate.connect(_schedule_syncs, sender=self)
         # Models cannot be imported earlier.
         import_module("marketplace.forgetting").register_eraser()
-        import_module("marketplace.scheduling").register_times()
+        import_module("marketplace.runs.scheduling").register_times()
 
 
 def _schedule_syncs(**_: Any) -> None:
     # Models cannot be imported earlier.
-    import_module("marketplace.timetable").ensure_scheduled()
+    import_module("marketplace.runs.timetable").ensure_scheduled()

@@ -13,9 +13,12 @@ from django.db import transaction
 
 from core.fields import DecryptionError
 from engagement.models import Product
-from marketplace import queries, runs, scheduling, texts
-from marketplace.client import App, ClientFactory, Credentials, MarketplaceClient
-from marketplace.errors import (
+from marketplace import texts
+from marketplace.models import Connection, License
+from marketplace.runs import lifecycle, scheduling
+from marketplace.source import queries
+from marketplace.source.client import App, ClientFactory, Credentials, MarketplaceClient
+from marketplace.source.errors import (
     CredentialsRejected,
     MarketplaceBadRequest,
     MarketplaceError,
@@ -24,7 +27,6 @@ from marketplace.errors import (
     MarketplaceUnavailable,
     UnexpectedResponse,
 )
-from marketplace.models import Connection, License
 from marketplace.user_names import USER_NAME_FIELDS, full_user_name, set_user_name
 
 USER_NAME, API_TOKEN, VENDOR_ID, PRODUCT_ID = "user_name", "api_token", "vendor_id", "product_id"
@@ -218,7 +220,7 @@ def _require_authentication(stored: Connection, now: datetime) -> None:
         connection.state_reason = connection.last_error = reason
         connection.state_changed_at = connection.last_error_at = now
         connection.save(update_fields=_PAUSED_FIELDS)
-        runs.stop_unfinished(connection, reason, now)
+        lifecycle.stop_unfinished(connection, reason, now)
 
 
 _PAUSED_FIELDS = ["state", "state_reason", "state_changed_at", "last_error", "last_error_at"]
@@ -253,7 +255,7 @@ def save_connection(
         connection.token_expires_on = options.token_expires_on
         connection.includes_staff_licenses = options.includes_staff_licenses
         _activate(connection, verified, now)
-        runs.stop_unfinished(connection, "The connection’s details were replaced.", now)
+        lifecycle.stop_unfinished(connection, "The connection’s details were replaced.", now)
         run = scheduling.create_run(connection, scheduling.due_kind(connection, now), now)
         if verified.report_problem:
             run.error = verified.report_problem
@@ -303,7 +305,7 @@ def disconnect(connection: Connection, now: datetime) -> Connection:
         # A new connection starts with all licenses.
         connection_row.full_synced_at = None
         connection_row.save(update_fields=_DISCONNECTED_FIELDS)
-        runs.stop_unfinished(connection_row, "The product was disconnected.", now)
+        lifecycle.stop_unfinished(connection_row, "The product was disconnected.", now)
     return connection_row
 
 

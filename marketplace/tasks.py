@@ -8,10 +8,12 @@ from django.utils import timezone
 from core import telemetry
 from core.database.retries import leave_retry_to_beat
 from engagement.tasks import request_rescore
-from marketplace import client, scheduling, user_names
-from marketplace.client import Credentials, MarketplaceClient
-from marketplace.prometheus import SYNC_COUNTER
-from marketplace.sync import SyncEnvironment, run_sync
+from marketplace import user_names
+from marketplace.runs import scheduling
+from marketplace.runs.sync import SyncEnvironment, run_sync
+from marketplace.source import client
+from marketplace.source.client import Credentials, MarketplaceClient
+from marketplace.status.prometheus import SYNC_COUNTER
 
 # Seconds after which a sync releases its worker, so that other connections get their turn.
 SYNC_SECONDS = 20.0

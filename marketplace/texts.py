@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from django.conf import settings
 
-from marketplace.client import App
-from marketplace.errors import (
+from marketplace.models import Report, SyncRun
+from marketplace.source.client import App
+from marketplace.source.errors import (
     CredentialsRejected,
     ExportFailed,
     MarketplaceBadRequest,
@@ -15,7 +16,6 @@ from marketplace.errors import (
     MarketplaceUnavailable,
     UnexpectedResponse,
 )
-from marketplace.models import Report, SyncRun
 
 # More than vendors have.
 MAX_LISTED_APPS = 500

@@ -85,7 +85,10 @@ ALLOWED = re.compile(
     re.VERBOSE,
 )
 # Columns in raw SQL, whose fields have the new names.
-COLUMNS = {("marketplace/progress.py", "put_down"), ("marketplace/progress.py", "stumble")}
+COLUMNS = {
+    ("marketplace/runs/progress.py", "put_down"),
+    ("marketplace/runs/progress.py", "stumble"),
+}
 
 
 def prose_and_code() -> list[Path]:

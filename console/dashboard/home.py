@@ -32,9 +32,9 @@ from ingestion.log import last_24h, status
 from ingestion.log.last_24h import Last24Hours
 from ingestion.models import IngestionKey
 from ingestion.snippets import KEY_PLACEHOLDER, build_snippets
-from marketplace.health import LastRuns, load_last_runs
 from marketplace.models import Connection
-from marketplace.timetable import load_timetable
+from marketplace.runs.timetable import load_timetable
+from marketplace.status.health import LastRuns, load_last_runs
 from notifications.models import Destination
 from readapi.models import ApiToken
 

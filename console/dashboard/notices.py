@@ -14,8 +14,8 @@ from engagement.segments.counts import SubjectTotals
 from ingestion.log.last_24h import HOURS
 from ingestion.log.texts import format_age, short_reason
 from ingestion.models import DropReason
-from marketplace.health import connection_health, expiry_notice
 from marketplace.models import Connection
+from marketplace.status.health import connection_health, expiry_notice
 
 # The card mentions a longer wait. Draining takes one or two seconds.
 LONG_WAIT_SECONDS = 60

@@ -15,9 +15,9 @@ from engagement.segments.movers import Movers
 from exports.models import ExportRun
 from ingestion.log.last_24h import Last24Hours
 from ingestion.models import IngestionKey
-from marketplace.health import LastRuns
 from marketplace.models import Connection
-from marketplace.timetable import Timetable
+from marketplace.runs.timetable import Timetable
+from marketplace.status.health import LastRuns
 from notifications.models import Destination
 
 

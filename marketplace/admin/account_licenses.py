@@ -1,9 +1,9 @@
 """Says on an account's page how many licenses it has, and why one of them gives it its traits."""
 
 from engagement.models import Account
-from marketplace.licenses import best_key
+from marketplace.licenses.conversion import best_key
+from marketplace.licenses.record_fields import Fields
 from marketplace.models import License
-from marketplace.record_fields import Fields
 
 # Nobody has more sites' licenses than that on one account; a longer list is not compared.
 MAX_COMPARED = 1000

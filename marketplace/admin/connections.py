@@ -15,10 +15,13 @@ from access.admin.products import LinkedInline, ProductAdmin
 from access.pages.pages import ExtraView, OutboundFormAdmin, PageAction, RowPageAdmin
 from access.pages.scoping import ProductFilter, ProductSet, request_access
 from access.trail.models_followed import follow
-from marketplace import client, connecting, scheduling, status
+from marketplace import connecting
 from marketplace.admin.forms import ConnectionForm
 from marketplace.connecting import VerifiedDetails
 from marketplace.models import Connection, SyncRun
+from marketplace.runs import scheduling
+from marketplace.source import client
+from marketplace.status import connection_status
 
 follow(
     Connection,
@@ -141,7 +144,9 @@ class ConnectionAdmin(OutboundFormAdmin, RowPageAdmin):
     def _status_context(self, request: HttpRequest, connection: Connection) -> dict[str, Any]:
         may_manage = self.has_change_permission(request, connection)
         return {
-            "status": status.connection_status(connection, timezone.now(), may_manage=may_manage),
+            "status": connection_status.connection_status(
+                connection, timezone.now(), may_manage=may_manage
+            ),
             "may_manage": may_manage,
             "details_url": self.view_url("details", connection),
         }

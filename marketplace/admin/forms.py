@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from django import forms
 from django.utils import timezone
 
-from marketplace import client, connecting, user_names
+from marketplace import connecting, user_names
 from marketplace.connecting import (
     ConnectionDetails,
     ConnectionOptions,
@@ -14,6 +14,7 @@ from marketplace.connecting import (
     VerifiedDetails,
 )
 from marketplace.models import Connection
+from marketplace.source import client
 
 if TYPE_CHECKING:
     # Only the type stubs of Django's forms take a type parameter.

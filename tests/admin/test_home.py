@@ -31,9 +31,9 @@ from ingestion.log.hours import start_of_hour
 from ingestion.log.last_24h import HOURS, Backlog, Last24Hours
 from ingestion.models import DropCount, DropReason, HourCount, IngestionKey
 from ingestion.snippets import KEY_PLACEHOLDER
-from marketplace.health import LastRuns
 from marketplace.models import Connection
-from marketplace.timetable import load_timetable
+from marketplace.runs.timetable import load_timetable
+from marketplace.status.health import LastRuns
 from tests.admin.conftest import logged_in
 from tests.admin.rows import Rows, a_connection, fill
 from tests.database import CITUS

@@ -7,15 +7,17 @@ from typing import Any
 from django.db import connection as django_connection
 
 from engagement.models import Account, Product
-from marketplace import client, connecting, scheduling
-from marketplace.client import Credentials, LicenseQuery, MarketplaceClient, RetryPolicy
+from marketplace import connecting
 from marketplace.connecting import ConnectionDetails
 from marketplace.models import Connection, License, SyncRun
-from marketplace.pages import LicensePage
+from marketplace.runs import scheduling
+from marketplace.runs.sync import SyncEnvironment, run_sync
 from marketplace.simulator.endpoints import RecordedRequest
 from marketplace.simulator.faults import Endpoint
 from marketplace.simulator.server import Simulator
-from marketplace.sync import SyncEnvironment, run_sync
+from marketplace.source import client
+from marketplace.source.client import Credentials, LicenseQuery, MarketplaceClient, RetryPolicy
+from marketplace.source.pages import LicensePage
 
 # The time of the simulator's records.
 NOON = datetime(2026, 9, 24, 12, tzinfo=UTC)

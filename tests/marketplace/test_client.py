@@ -13,9 +13,9 @@ from pytest_django import Settings
 from responses import matchers
 
 from core.version import VERSION
-from marketplace import client
-from marketplace.client import App, Credentials, LicenseQuery, MarketplaceClient, RetryPolicy
-from marketplace.errors import (
+from marketplace.source import client
+from marketplace.source.client import App, Credentials, LicenseQuery, MarketplaceClient, RetryPolicy
+from marketplace.source.errors import (
     CredentialsRejected,
     MarketplaceBadRequest,
     MarketplaceError,
@@ -24,8 +24,8 @@ from marketplace.errors import (
     MarketplaceUnavailable,
     UnexpectedResponse,
 )
-from marketplace.pages import LicensePage
-from marketplace.responses import parse_retry_after
+from marketplace.source.pages import LicensePage
+from marketplace.source.responses import parse_retry_after
 from tests.cases import each
 from tests.marketplace.connections import NOON
 

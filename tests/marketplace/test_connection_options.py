@@ -5,11 +5,12 @@ from django.contrib.auth.models import User as AdminUser
 from django.urls import reverse
 
 from engagement.models import Product
-from marketplace import connecting, status
+from marketplace import connecting
 from marketplace.connecting import ConnectionOptions
 from marketplace.models import Connection
 from marketplace.simulator.faults import Endpoint, ErrorStatus
 from marketplace.simulator.server import Simulator
+from marketplace.status import connection_status
 from tests.admin.conftest import logged_in
 from tests.marketplace.connections import (
     DAY,
@@ -106,7 +107,7 @@ def test_details_are_saved_and_the_first_sync_is_pending(
     due_at = latest(connection).due_at
     work(connection, due_at)
     connection.refresh_from_db()
-    shown_status = status.connection_status(connection, due_at)
+    shown_status = connection_status.connection_status(connection, due_at)
     assert (shown_status.level, shown_status.reason) == ("warning", "The first sync is pending.")
     assert shown_status.advice.startswith("The marketplace is unavailable: it returned 503.")
     simulator.clear_faults()

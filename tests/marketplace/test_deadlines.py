@@ -17,12 +17,13 @@ from pytest_django import Settings
 
 from config.local import service
 from engagement.models import Product
-from marketplace import client, deadlines, runs, scheduling
-from marketplace.client import Credentials, LicenseQuery
-from marketplace.errors import MarketplaceNotFound, MarketplaceUnavailable
 from marketplace.models import Connection
+from marketplace.runs import lifecycle, scheduling
 from marketplace.simulator.faults import Endpoint, Fault, Trickle
 from marketplace.simulator.server import LOOPBACK, Simulator
+from marketplace.source import client, deadlines
+from marketplace.source.client import Credentials, LicenseQuery
+from marketplace.source.errors import MarketplaceNotFound, MarketplaceUnavailable
 from tests.admin.conftest import logged_in
 from tests.marketplace.connections import (
     CHECKED,
@@ -162,8 +163,8 @@ import sys, django
 django.setup()
 from dataclasses import replace
 from django.conf import settings
-from marketplace import client
-from marketplace.errors import MarketplaceUnavailable
+from marketplace.source import client
+from marketplace.source.errors import MarketplaceUnavailable
 settings.MARKETPLACE_API_URL = sys.argv[1]
 patience = replace(client.INTERACTIVE_RETRY_POLICY, attempts=1, request_timeout=0.5)
 try:
@@ -252,8 +253,8 @@ def test_the_turn_of_a_sync_is_bounded() -> None:
 def test_connections_take_turns(acme: Product, globex: Product, simulator: Simulator) -> None:
     first, second = connect(acme, simulator), connect(globex, simulator)
     simulator.feed.add(*licenses(simulator, 200))
-    work(first, NOON + runs.MIN_BACKOFF, is_out_of_time=lambda: True)
-    assert scheduling.due_connection_ids(NOON + runs.MIN_BACKOFF) == [second.pk, first.pk]
+    work(first, NOON + lifecycle.MIN_BACKOFF, is_out_of_time=lambda: True)
+    assert scheduling.due_connection_ids(NOON + lifecycle.MIN_BACKOFF) == [second.pk, first.pk]
 
 
 def test_the_thread_of_a_client_ends_with_it(

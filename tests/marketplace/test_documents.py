@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from config.local import service
-from marketplace import client, texts
+from marketplace import texts
+from marketplace.source import client
 
 ROOT = Path(__file__).resolve().parents[2]
 # The current edition of the API's documentation. Its paths begin with /rest/3.

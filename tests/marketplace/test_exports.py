@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marketplace import client, exports
-from marketplace.client import Credentials, LicenseQuery
-from marketplace.errors import MarketplaceUnavailable, UnexpectedResponse
-from marketplace.exports import ExportState, RecordSplitter
 from marketplace.simulator.faults import Endpoint, Trickle
 from marketplace.simulator.records import UNREADABLE
 from marketplace.simulator.server import Simulator
+from marketplace.source import client, exports
+from marketplace.source.client import Credentials, LicenseQuery
+from marketplace.source.errors import MarketplaceUnavailable, UnexpectedResponse
+from marketplace.source.exports import ExportState, RecordSplitter
 from tests.cases import each
 from tests.marketplace.connections import FAST_RETRY_POLICY, licenses
 

@@ -9,8 +9,9 @@ from cryptography.fernet import Fernet
 from pytest_django import Settings
 
 from engagement.models import Product
-from marketplace import runs, scheduling, texts
+from marketplace import texts
 from marketplace.models import Connection, SyncRun
+from marketplace.runs import lifecycle, scheduling
 from marketplace.simulator.faults import (
     ConnectionDrop,
     Endpoint,
@@ -332,10 +333,10 @@ def test_a_sync_fails_after_repeated_crashes_at_the_same_page(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 3))
-    runs.claim(connection.pk, NOON)
-    for _ in range(runs.MAX_CRASH_COUNT):
-        assert runs.claim(connection.pk, NOON) is not None
-    assert runs.claim(connection.pk, NOON) is None
+    lifecycle.claim(connection.pk, NOON)
+    for _ in range(lifecycle.MAX_CRASH_COUNT):
+        assert lifecycle.claim(connection.pk, NOON) is not None
+    assert lifecycle.claim(connection.pk, NOON) is None
     run = latest(connection)
     assert run.state == RunState.FAILED
     assert run.error == (
@@ -349,7 +350,7 @@ def test_a_sync_fails_after_repeated_crashes_at_a_later_page(
     simulator.feed.add(*licenses(simulator, 120))
     with pytest.raises(Killed):
         work(connection, on_pages_written=killed_after(pages=2))
-    for _ in range(runs.MAX_CRASH_COUNT):
+    for _ in range(lifecycle.MAX_CRASH_COUNT):
         # The page before the third is read again each time.
         with pytest.raises(Killed):
             work(connection, on_pages_written=killed_after(pages=1))

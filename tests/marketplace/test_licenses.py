@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.traits import MARKETPLACE_TRAITS
-from marketplace import licenses
-from marketplace.licenses import InvalidRecord, ParsedLicense, SkippedRecord, SkipReason
+from marketplace.licenses import conversion
+from marketplace.licenses.conversion import InvalidRecord, ParsedLicense, SkippedRecord, SkipReason
 from tests.cases import each
 
 SAMPLE = json.loads((Path(__file__).parent / "fixtures" / "marketplace.json").read_text())
@@ -20,14 +20,14 @@ CASES = {case["case"]: case["license"] for case in SAMPLE["cases"]}
 OURS = SAMPLE["configured_product_id"]
 
 
-def read(record: Any, product_id: str = OURS) -> licenses.ParsedRecord:
-    return licenses.parse_record(msgspec.json.encode(record), product_id)
+def read(record: Any, product_id: str = OURS) -> conversion.ParsedRecord:
+    return conversion.parse_record(msgspec.json.encode(record), product_id)
 
 
 def traits_of(record: dict[str, Any]) -> dict[str, Any]:
     outcome = read(record)
     assert isinstance(outcome, ParsedLicense), outcome
-    return licenses.account_traits(outcome.fields)
+    return conversion.account_traits(outcome.fields)
 
 
 def a_record(**fields: Any) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def test_each_trait_has_the_path_and_the_value_of_its_field(name: str) -> None:
     outcome = read(record)
     if not isinstance(outcome, ParsedLicense):
         return
-    for trait, value in licenses.account_traits(outcome.fields).items():
+    for trait, value in conversion.account_traits(outcome.fields).items():
         assert trait in MARKETPLACE_TRAITS
         if trait != "am.tier.number":
             field: Any = record
@@ -230,7 +230,7 @@ def test_a_nested_field_that_is_no_object_is_ignored(group: Any) -> None:
     ],
 )
 def test_the_number_of_a_tier_is_never_a_guess(tier: Any, number: int | None) -> None:
-    assert licenses.tier_number(tier) == number
+    assert conversion.tier_number(tier) == number
     traits = traits_of(a_record(tier=tier))
     assert traits.get("am.tier.number") == number
     assert ("am.tier.number" in traits) == (number is not None)
@@ -303,13 +303,15 @@ def test_an_invalid_record_has_a_reason(record: Any, failure: InvalidRecord) -> 
     ],
 )
 def test_invalid_json_is_an_invalid_record(raw: bytes, reason: str) -> None:
-    assert licenses.parse_record(raw, OURS) == InvalidRecord("", reason)
+    assert conversion.parse_record(raw, OURS) == InvalidRecord("", reason)
 
 
 def test_a_field_that_is_not_imported_costs_no_license() -> None:
     raw = msgspec.json.encode(a_record(cloudId="c1"))[:-1]
     for value in (b'"\xff"', b"1e999", b'{"technicalContact":{"email":1}}'):
-        assert isinstance(licenses.parse_record(raw + b',"x":' + value + b"}", OURS), ParsedLicense)
+        assert isinstance(
+            conversion.parse_record(raw + b',"x":' + value + b"}", OURS), ParsedLicense
+        )
 
 
 def test_a_record_without_product_id_belongs_to_the_requested_product() -> None:
@@ -341,11 +343,11 @@ known_names = st.sampled_from(
 
 @given(json_values | st.dictionaries(known_names, json_values, max_size=8))
 def test_any_json_is_imported_skipped_or_failed(record: Any) -> None:
-    outcome = licenses.parse_record(json.dumps(record).encode(), OURS)
+    outcome = conversion.parse_record(json.dumps(record).encode(), OURS)
     if isinstance(outcome, ParsedLicense):
-        for value in licenses.account_traits(outcome.fields).values():
+        for value in conversion.account_traits(outcome.fields).values():
             assert isinstance(value, str | int | float)
-        assert licenses.best_key({outcome.key: outcome.fields, "other": {}})
+        assert conversion.best_key({outcome.key: outcome.fields, "other": {}})
 
 
 # --- The best of several --------------------------------------------------------------------
@@ -396,12 +398,12 @@ GOOD = {
 )
 def test_the_better_license_counts(better: dict[str, Any], worse: dict[str, Any]) -> None:
     candidates = {"z": {**GOOD, **better}, "a": {**GOOD, **worse}}
-    assert licenses.best_key(candidates) == "z"
-    assert licenses.best_key(dict(reversed(candidates.items()))) == "z"
+    assert conversion.best_key(candidates) == "z"
+    assert conversion.best_key(dict(reversed(candidates.items()))) == "z"
 
 
 def test_the_key_breaks_ties() -> None:
-    assert licenses.best_key({"E-2": GOOD, "E-1": GOOD, "E-3": GOOD}) == "E-1"
+    assert conversion.best_key({"E-2": GOOD, "E-1": GOOD, "E-3": GOOD}) == "E-1"
 
 
 def test_the_paid_license_of_a_sample_site_counts() -> None:
@@ -412,4 +414,4 @@ def test_the_paid_license_of_a_sample_site_counts() -> None:
             parsed.key: parsed.fields for parsed in read_ones if isinstance(parsed, ParsedLicense)
         }
         paid = CASES["same_cloud_id_b_active_commercial"]["appEntitlementNumber"]
-        assert licenses.best_key(candidates) == paid
+        assert conversion.best_key(candidates) == paid

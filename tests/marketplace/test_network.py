@@ -9,11 +9,12 @@ from django.core.exceptions import ImproperlyConfigured
 from pytest_django import Settings
 
 from config import environment
-from marketplace import client, connecting
-from marketplace.client import Credentials
-from marketplace.errors import MarketplaceUnavailable
+from marketplace import connecting
 from marketplace.simulator.faults import Trickle
 from marketplace.simulator.server import Simulator
+from marketplace.source import client
+from marketplace.source.client import Credentials
+from marketplace.source.errors import MarketplaceUnavailable
 from tests.marketplace.connections import FAST_RETRY_POLICY, details_of, fast_client
 
 URL, ALLOW = "MARKETPLACE_API_URL", "EDS_MARKETPLACE_ALLOW_HTTP"

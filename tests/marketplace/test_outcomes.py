@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from engagement.models import Product
-from marketplace import connecting, scheduling
+from marketplace import connecting
 from marketplace.models import Connection
+from marketplace.runs import scheduling
 from marketplace.simulator.faults import (
     Circle,
     EndlessLink,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from marketplace.prefetch import Prefetcher
+from marketplace.source.prefetch import Prefetcher
 
 
 class Broken(Exception):

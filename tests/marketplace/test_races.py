@@ -9,8 +9,9 @@ from django.db import connection as django_connection
 from django.db import transaction
 
 from engagement.models import Product
-from marketplace import connecting, locks, runs, scheduling, sync
+from marketplace import connecting
 from marketplace.models import Connection
+from marketplace.runs import lifecycle, locks, scheduling, sync
 from marketplace.simulator.faults import Endpoint, ErrorStatus
 from marketplace.simulator.server import Simulator
 from tests.engagement.history import group, tell
@@ -208,7 +209,7 @@ def test_two_simultaneous_requests_create_one_sync(
         return latest(connection).pk
 
     assert len(set(at_once(ask, ask, ask_by_schedule, ask))) <= 2
-    assert runs.unfinished_runs(connection).count() == 1
+    assert lifecycle.unfinished_runs(connection).count() == 1
 
 
 def test_a_worker_that_lost_its_session_does_not_overwrite_the_next_one(
@@ -257,7 +258,7 @@ def test_two_people_who_connect_at_once_create_one_connection(
     saved = at_once(*[lambda: connect(acme, simulator).pk] * 3)
     assert len(set(saved)) == 1
     assert Connection.objects.get().generation == 3
-    assert runs.unfinished_runs(Connection.objects.get()).count() == 1
+    assert lifecycle.unfinished_runs(Connection.objects.get()).count() == 1
 
 
 def test_messages_that_arrive_during_a_sync_do_not_take_its_traits(

@@ -6,12 +6,13 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from engagement.models import Product
-from marketplace import connecting, runs, scheduling
-from marketplace.client import Credentials, MarketplaceClient
+from marketplace import connecting
 from marketplace.models import Connection, SyncRun
+from marketplace.runs import lifecycle, scheduling
+from marketplace.runs.timetable import load_timetable
 from marketplace.simulator.faults import Endpoint, ErrorStatus
 from marketplace.simulator.server import Simulator
-from marketplace.timetable import load_timetable
+from marketplace.source.client import Credentials, MarketplaceClient
 from tests.marketplace.connections import (
     DAY,
     HOUR,
@@ -156,7 +157,7 @@ def test_disconnecting_stops_syncs_keeps_traits_and_deletes_the_token(
 
     assert read(connection).state == State.DISCONNECTED
     assert not token_is_stored(connection)
-    assert runs.unfinished_runs(connection).count() == 0
+    assert lifecycle.unfinished_runs(connection).count() == 0
     assert scheduling.request_due_syncs(NOON + 6 * HOUR) == 0
     with pytest.raises(scheduling.ConnectionInactive):
         scheduling.request_sync(connection, Kind.FULL, NOON + 6 * HOUR)

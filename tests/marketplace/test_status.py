@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from engagement.models import Product
-from marketplace import status
 from marketplace.models import Connection, FailedRecord, SyncRun
+from marketplace.status import connection_status
 from tests.admin.rows import NOON, a_connection
 
 pytestmark = pytest.mark.django_db
@@ -34,8 +34,10 @@ def a_run(connection: Connection, state: str, **fields: Any) -> SyncRun:
     )
 
 
-def of(product: Product, now: datetime = NOON + HOUR, **fields: Any) -> status.ConnectionStatus:
-    return status.connection_status(a_connection(product, **fields), now)
+def of(
+    product: Product, now: datetime = NOON + HOUR, **fields: Any
+) -> connection_status.ConnectionStatus:
+    return connection_status.connection_status(a_connection(product, **fields), now)
 
 
 # --- The state ----------------------------------------------------------------------------------
@@ -82,8 +84,8 @@ def test_a_disconnected_connection_says_that_traits_stay(acme: Product) -> None:
 # --- A sync under way ---------------------------------------------------------------------------
 
 
-def progress(connection: Connection) -> status.SyncProgress | None:
-    return status.connection_status(connection, NOON + HOUR).progress
+def progress(connection: Connection) -> connection_status.SyncProgress | None:
+    return connection_status.connection_status(connection, NOON + HOUR).progress
 
 
 def test_no_progress_without_an_unfinished_sync(acme: Product) -> None:
@@ -156,16 +158,20 @@ def test_each_sync_shows_its_outcome(
 ) -> None:
     connection = a_connection(acme)
     a_run(connection, state, **fields)
-    row = status.connection_status(connection, NOON + HOUR).history[0]
+    row = connection_status.connection_status(connection, NOON + HOUR).history[0]
     assert row.result.endswith(result)
     assert row.level == level
 
 
 def test_the_history_shows_one_page_of_syncs_newest_first(acme: Product) -> None:
     connection = a_connection(acme)
-    created_ids = [a_run(connection, "succeeded").pk for _ in range(status.HISTORY_LENGTH + 5)]
-    shown_ids = [row.run.pk for row in status.connection_status(connection, NOON + HOUR).history]
-    assert shown_ids == created_ids[::-1][: status.HISTORY_LENGTH]
+    created_ids = [
+        a_run(connection, "succeeded").pk for _ in range(connection_status.HISTORY_LENGTH + 5)
+    ]
+    shown_ids = [
+        row.run.pk for row in connection_status.connection_status(connection, NOON + HOUR).history
+    ]
+    assert shown_ids == created_ids[::-1][: connection_status.HISTORY_LENGTH]
 
 
 def test_stored_failed_records_are_listed_with_their_reasons(
@@ -175,7 +181,7 @@ def test_stored_failed_records_are_listed_with_their_reasons(
     run = a_run(connection, "succeeded", seen=40, unchanged=10, failed=30)
     for number in range(20):
         FailedRecord.objects.create(run=run, license_key=f"E-{number}", reason="Not readable.")
-    row = status.connection_status(connection, NOON + HOUR).history[0]
+    row = connection_status.connection_status(connection, NOON + HOUR).history[0]
     assert [str(record) for record in row.failures[:2]] == ["E-0", "E-1"]
     assert row.failures_left_out == 10
 
@@ -184,10 +190,10 @@ def test_the_number_of_queries_does_not_depend_on_the_history(
     acme: Product, django_assert_max_num_queries: Any
 ) -> None:
     connection = a_connection(acme)
-    for _ in range(status.HISTORY_LENGTH):
+    for _ in range(connection_status.HISTORY_LENGTH):
         FailedRecord.objects.create(run=a_run(connection, "succeeded", seen=1, failed=1))
     with django_assert_max_num_queries(5):
-        status.connection_status(connection, NOON + HOUR)
+        connection_status.connection_status(connection, NOON + HOUR)
 
 
 @pytest.mark.parametrize(
@@ -203,4 +209,4 @@ def test_the_number_of_queries_does_not_depend_on_the_history(
     ],
 )
 def test_durations_in_words(seconds: float, text: str) -> None:
-    assert status.format_duration(timedelta(seconds=seconds)) == text
+    assert connection_status.format_duration(timedelta(seconds=seconds)) == text

@@ -7,10 +7,12 @@ import pytest
 from pytest_django import Settings
 
 from engagement.models import Product
-from marketplace import connecting, scheduling, status
+from marketplace import connecting
 from marketplace.models import Connection, SyncRun
+from marketplace.runs import scheduling
 from marketplace.simulator.faults import Endpoint, ErrorStatus, HtmlPage
 from marketplace.simulator.server import Simulator
+from marketplace.status import connection_status
 from tests.marketplace.connections import (
     DAY,
     HOUR,
@@ -217,7 +219,7 @@ def test_the_page_says_that_the_full_sync_failed(stuck: Connection) -> None:
     now = NOON + WEEK + 6 * HOUR
     scheduled(stuck, now)
     stuck.refresh_from_db()
-    page = status.connection_status(stuck, now)
+    page = connection_status.connection_status(stuck, now)
     assert (page.level, page.title) == ("warning", "Connected.")
     assert (page.reason, page.advice) == ("The last full sync failed.", run.error)
 

@@ -6,8 +6,8 @@ import pytest
 
 from engagement.models import Account, Product, RescoreRequest
 from engagement.traits import Source, read_stamp
-from marketplace import scheduling
 from marketplace.models import Connection, SyncRun
+from marketplace.runs import scheduling
 from marketplace.simulator.faults import Endpoint, ErrorStatus, NextLink, PaginationDrift
 from marketplace.simulator.records import MALFORMED
 from marketplace.simulator.server import Simulator

@@ -19,8 +19,9 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from engagement.models import Product
-from marketplace import scheduling, texts
+from marketplace import texts
 from marketplace.models import Connection
+from marketplace.runs import scheduling
 from marketplace.simulator.faults import AnyFault, Circle, Endpoint, ErrorStatus, WrongTotal
 from marketplace.simulator.records import UNREADABLE, create_site, multi_instance
 from marketplace.simulator.server import Simulator

@@ -28,7 +28,6 @@ from engagement.segments.members import engagement_rows, members_filter, segment
 from ingestion import demo as messages
 from ingestion.log import last_24h
 from ingestion.models import DroppedMessage, DropReason
-from marketplace import health
 from marketplace.connecting import DetailsRejected
 from marketplace.models import Connection, SyncRun
 from marketplace.simulator.feed import Feed
@@ -40,6 +39,7 @@ from marketplace.simulator.showcase import (
     MULTI_INSTANCE_TIER,
     showcase_licenses,
 )
+from marketplace.status import health
 from tests.admin.rows import a_connection
 from tests.engagement.history import group, tell
 from tests.start import small_demo

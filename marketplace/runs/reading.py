@@ -8,19 +8,19 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from marketplace import licenses
-from marketplace.client import PAGE_SIZE, LicenseQuery, MarketplaceClient
-from marketplace.errors import (
+from marketplace.licenses import conversion
+from marketplace.licenses.conversion import ParsedRecord
+from marketplace.models import SyncRun
+from marketplace.runs.progress import Position
+from marketplace.source.client import PAGE_SIZE, LicenseQuery, MarketplaceClient
+from marketplace.source.errors import (
     ExportPending,
     MarketplaceBadRequest,
     MarketplaceError,
     MarketplaceForbidden,
     MarketplaceNotFound,
 )
-from marketplace.licenses import ParsedRecord
-from marketplace.models import SyncRun
-from marketplace.pages import LicensePage
-from marketplace.progress import Position
+from marketplace.source.pages import LicensePage
 
 # Empty pages in a row, though a link leads on, after which a list is over.
 MAX_EMPTY_PAGES: Final = 3
@@ -60,7 +60,7 @@ class ParsedPage(NamedTuple):
     @property
     def fingerprint(self) -> str:
         """Identifies the page's content."""
-        return licenses.fingerprint("".join(key for key, _ in self.records).encode())
+        return conversion.fingerprint("".join(key for key, _ in self.records).encode())
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class RunLists:
         return position.pass_number == len(self.queries)
 
     def parse(self, records: Sequence[msgspec.Raw]) -> list[tuple[str, ParsedRecord]]:
-        return licenses.parse_records(records, self.product_id)
+        return conversion.parse_records(records, self.product_id)
 
     def refused_page(self, position: Position, refusal: MarketplaceError) -> ParsedPage:
         """An empty page that skips the list; raises the refusal if it must not be skipped.

@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils.formats import date_format
 
 from marketplace.models import Connection, SyncRun
-from marketplace.timetable import Timetable
+from marketplace.runs.timetable import Timetable
 
 State = Connection.State
 

@@ -6,13 +6,15 @@ insights, without a word. So a full sync compares what it has read with the begi
 halves of the list, which two requests bring.
 """
 
-from marketplace import duplicates, licenses, queries, texts
-from marketplace.client import PAGE_SIZE, LicenseQuery
-from marketplace.errors import CredentialsRejected, MarketplaceError
-from marketplace.license_import import skip_suppressed
-from marketplace.licenses import ParsedLicense
+from marketplace import texts
+from marketplace.licenses import conversion, duplicates
+from marketplace.licenses.conversion import ParsedLicense
 from marketplace.models import Report, SyncRun
-from marketplace.reading import RunLists
+from marketplace.runs.license_import import skip_suppressed
+from marketplace.runs.reading import RunLists
+from marketplace.source import queries
+from marketplace.source.client import PAGE_SIZE, LicenseQuery
+from marketplace.source.errors import CredentialsRejected, MarketplaceError
 
 # The oldest licenses may all be of servers, without a Cloud ID.
 MAX_PAGES = 20
@@ -53,10 +55,10 @@ def _hides_insights(run: SyncRun, lists: RunLists, newer: LicenseQuery) -> bool:
     rows = [
         row
         for row in _first_licenses(lists, newer, product_id)
-        if licenses.has_insights(row.fields)
+        if conversion.has_insights(row.fields)
     ]
     stored = duplicates.find_rows(product_id, [row.key for row in rows])
-    return any(not licenses.has_insights(row.fields) for row in stored.values())
+    return any(not conversion.has_insights(row.fields) for row in stored.values())
 
 
 def _first_licenses(lists: RunLists, query: LicenseQuery, product_id: int) -> list[ParsedLicense]:

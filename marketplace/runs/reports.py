@@ -6,8 +6,11 @@ from datetime import datetime
 
 from django.db import transaction
 
-from marketplace import progress, run_exports, runs, texts
-from marketplace.errors import (
+from marketplace import texts
+from marketplace.models import FailedRecord, Report, SyncRun
+from marketplace.runs import lifecycle, progress, run_exports
+from marketplace.runs.progress import Position
+from marketplace.source.errors import (
     ExportFailed,
     MarketplaceBadRequest,
     MarketplaceError,
@@ -15,8 +18,6 @@ from marketplace.errors import (
     MarketplaceNotFound,
     MarketplaceUnavailable,
 )
-from marketplace.models import FailedRecord, Report, SyncRun
-from marketplace.progress import Position
 
 State = SyncRun.State
 
@@ -37,7 +38,9 @@ def other_report(run: SyncRun, failure: MarketplaceError, now: datetime) -> Repo
         failure.is_overloaded and run.backoff_count >= MIN_FAILURES_BEFORE_TRIAL
     )
     is_without_export = run.report == Report.EXPORT and isinstance(failure, _NO_EXPORT)
-    if not (run.trial_report or is_overloaded or is_without_export) or runs.is_too_old(run, now):
+    if not (run.trial_report or is_overloaded or is_without_export) or lifecycle.is_too_old(
+        run, now
+    ):
         return None
     reports = list(Report)
     candidate = reports[(reports.index(Report(current_report(run))) + 1) % len(reports)]
@@ -54,7 +57,7 @@ def has_started_over(run: SyncRun) -> bool:
 def try_report(run: SyncRun, report: Report, reason: str) -> None:
     """Have any worker try another way at once. The run keeps its position until that brings a
     page."""
-    runs.leave(
+    lifecycle.leave(
         *(run, State.WAITING),
         trial_report=report,
         trial_reason=reason,
@@ -80,7 +83,7 @@ def can_split_insights(run: SyncRun) -> bool:
 
 def split_insights(run: SyncRun) -> None:
     """Have any worker request licenses from before data insights separately."""
-    runs.leave(run, State.WAITING, splits_insights=True, export=None)
+    lifecycle.leave(run, State.WAITING, splits_insights=True, export=None)
 
 
 def start_over_in_halves(run: SyncRun, note: str) -> None:
@@ -88,4 +91,4 @@ def start_over_in_halves(run: SyncRun, note: str) -> None:
     values = {**progress.start_values(), "note": texts.join_sentences(run.note, note)}
     with transaction.atomic():
         FailedRecord.objects.filter(run=run).delete()
-        runs.leave(run, State.WAITING, splits_insights=True, export=None, **values)
+        lifecycle.leave(run, State.WAITING, splits_insights=True, export=None, **values)

@@ -9,33 +9,33 @@ from typing import TypeAlias
 
 from core.fields import DecryptionError
 from core.garbage import pause_gc
-from marketplace import (
+from marketplace import texts
+from marketplace.models import Connection, Report, SyncRun
+from marketplace.runs import (
     failures,
     insights,
+    lifecycle,
     locks,
     outcomes,
     progress,
     reports,
     run_exports,
-    runs,
     scheduling,
     steps,
-    texts,
 )
-from marketplace.client import PAGE_SIZE, ClientFactory, Credentials
-from marketplace.errors import (
+from marketplace.runs.license_import import import_pages, import_pending, mark_unlisted
+from marketplace.runs.progress import Position
+from marketplace.runs.reading import ExportReader, PageReader, ParsedPage, RunLists
+from marketplace.source.client import PAGE_SIZE, ClientFactory, Credentials
+from marketplace.source.errors import (
     ExportFailed,
     ExportPending,
     MarketplaceBadRequest,
     MarketplaceError,
     MarketplaceForbidden,
 )
-from marketplace.license_import import import_pages, import_pending, mark_unlisted
-from marketplace.models import Connection, Report, SyncRun
-from marketplace.prefetch import Prefetcher
-from marketplace.progress import Position
-from marketplace.queries import queries_for
-from marketplace.reading import ExportReader, PageReader, ParsedPage, RunLists
+from marketplace.source.prefetch import Prefetcher
+from marketplace.source.queries import queries_for
 from marketplace.user_names import full_user_name
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ def run_sync(connection_id: int, environment: SyncEnvironment) -> None:
     with locks.try_lock_connection(connection_id) as is_locked:
         if not is_locked:
             return
-        run = runs.claim(connection_id, environment.clock())
+        run = lifecycle.claim(connection_id, environment.clock())
         if run is not None:
             _work_on(run, environment)
     # The same run if it is out of time, or one that replaced it meanwhile.
@@ -88,30 +88,30 @@ def _work_on(run: SyncRun, environment: SyncEnvironment) -> None:
             outcomes.check_usable(run)
             if outcomes.is_exhaustive(run):
                 mark_unlisted(run, run.connection.product_id, clock())
-    except runs.Superseded:
+    except lifecycle.Superseded:
         return
     except outcomes.NothingUsable as outcome:
-        runs.fail(run, str(outcome), clock())
+        lifecycle.fail(run, str(outcome), clock())
         return
     except insights.InsightsHidden:
         reports.start_over_in_halves(run, texts.READ_IN_HALVES)
         return
     except ExportPending:
-        runs.wait(run, EXPORT_POLL_INTERVAL, clock())
+        lifecycle.wait(run, EXPORT_POLL_INTERVAL, clock())
         return
     except MarketplaceError as failure:
         failures.stop(run, failure, clock())
         return
     except DecryptionError:
-        runs.fail(run, texts.UNDECRYPTABLE, clock())
+        lifecycle.fail(run, texts.UNDECRYPTABLE, clock())
         return
     if is_complete:
-        runs.finish(run, clock(), outcomes.describe_missing(run))
+        lifecycle.finish(run, clock(), outcomes.describe_missing(run))
         logger.info("Connection %s synced: %s licenses seen.", run.connection_id, run.seen)
-    elif runs.is_too_old(run, clock()):
-        runs.fail(run, texts.SYNC_TIMED_OUT, clock())
+    elif lifecycle.is_too_old(run, clock()):
+        lifecycle.fail(run, texts.SYNC_TIMED_OUT, clock())
     else:
-        runs.release(run, clock())
+        lifecycle.release(run, clock())
 
 
 # --- Reading --------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def _run_lists(run: SyncRun, create_client: ClientFactory) -> RunLists:
     """The run's lists. Only their client keeps the token."""
     connection = Connection.objects.defer(None).get(pk=run.connection_id)
     if connection.generation != run.generation or connection.api_token is None:
-        raise runs.Superseded
+        raise lifecycle.Superseded
     return RunLists(
         create_client(Credentials(full_user_name(connection), connection.api_token)),
         connection.developer_id,

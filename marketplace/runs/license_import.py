@@ -15,18 +15,19 @@ from engagement.messages import Group, ReceivedMessage
 from engagement.recording import suppression
 from engagement.recording.record import record
 from engagement.traits import Source, read_stamp
-from marketplace import duplicates, licenses, progress, reports, runs
-from marketplace.duplicates import Merge
-from marketplace.licenses import (
+from marketplace.licenses import conversion, duplicates
+from marketplace.licenses.conversion import (
     InvalidRecord,
     ParsedLicense,
     ParsedRecord,
     SkippedRecord,
     SkipReason,
 )
+from marketplace.licenses.duplicates import Merge
+from marketplace.licenses.record_fields import Fields
 from marketplace.models import FailedRecord, License, SyncRun
-from marketplace.progress import Step
-from marketplace.record_fields import Fields
+from marketplace.runs import lifecycle, progress, reports
+from marketplace.runs.progress import Step
 
 # A sync lists this many invalid records, and counts all of them.
 MAX_FAILED_RECORDS = 100
@@ -59,7 +60,7 @@ def import_pages(
     Raises Superseded and database errors.
     """
     with transaction.atomic(durable=True):
-        runs.lock_run(run)
+        lifecycle.lock_run(run)
         if step.starts_over:
             FailedRecord.objects.filter(run=run).delete()
         records = skip_suppressed(product_id, records)
@@ -80,7 +81,7 @@ def import_pending(run: SyncRun, product_id: int, now: datetime) -> None:
     is_done = False
     while not is_done:
         with transaction.atomic(durable=True):
-            runs.lock_run(run)
+            lifecycle.lock_run(run)
             merge = duplicates.merge_pending(run, product_id)
             is_done = not merge.changed
             counts = Counter(imported=len(merge.changed))
@@ -98,7 +99,7 @@ def mark_unlisted(run: SyncRun, product_id: int, now: datetime) -> None:
     is_done = False
     while not is_done:
         with transaction.atomic(durable=True):
-            runs.lock_run(run)
+            lifecycle.lock_run(run)
             batch = duplicates.find_unlisted(run, product_id)
             is_done = len(batch) < duplicates.PENDING_BATCH_SIZE
             keys = [license.key for license in batch]
@@ -128,7 +129,7 @@ def _accounts_of(product_id: int, changed: Iterable[ParsedLicense]) -> set[str]:
     parents = [license for license in changed if not license.cloud_id]
     if not parents:
         return cloud_ids
-    names = {name for parent in parents for name in licenses.names_as_parent(parent.fields)}
+    names = {name for parent in parents for name in conversion.names_as_parent(parent.fields)}
     # The second condition makes the partial index usable.
     sites = License.objects.filter(product=product_id, parent_key__in=names, parent_key__gt="")
     return cloud_ids | set(sites.values_list("cloud_id", flat=True))
@@ -220,7 +221,7 @@ def _write_licenses(product_id: int, merge: Merge, run: SyncRun) -> None:
                 "run": run.pk,
                 "keys": [row.key for row in changed],
                 "cloud_ids": [row.cloud_id for row in changed],
-                "parent_keys": [licenses.parent_key(row.fields) for row in changed],
+                "parent_keys": [conversion.parent_key(row.fields) for row in changed],
                 "fields": [row.encoded.decode() for row in changed],
                 "digests": [row.digest for row in changed],
             },
@@ -228,7 +229,7 @@ def _write_licenses(product_id: int, merge: Merge, run: SyncRun) -> None:
 
 
 def _copied(product_id: int, row: ParsedLicense, run: SyncRun) -> sql.Row:
-    parent_key, fields = licenses.parent_key(row.fields), _JSONB_VERSION + row.encoded
+    parent_key, fields = conversion.parent_key(row.fields), _JSONB_VERSION + row.encoded
     return product_id, row.key, row.cloud_id, parent_key, fields, row.digest, run.pk
 
 
@@ -297,8 +298,8 @@ def _license_traits(
     best = {cloud_id: _best(by_key) for cloud_id, by_key in by_account.items()}
     parents = _find_parents(product_id, best.values())
     return {
-        cloud_id: licenses.account_traits(
-            license.fields, parents.get(licenses.parent_key(license.fields)), license.unlisted_on
+        cloud_id: conversion.account_traits(
+            license.fields, parents.get(conversion.parent_key(license.fields)), license.unlisted_on
         )
         for cloud_id, license in best.items()
     }
@@ -310,12 +311,12 @@ def _best(by_key: Mapping[str, StoredFields]) -> StoredFields:
         return next(iter(by_key.values()))
     unlisted = {key for key, license in by_key.items() if license.unlisted_since}
     fields_by_key = {key: license.fields for key, license in by_key.items()}
-    return by_key[licenses.best_key(fields_by_key, unlisted)]
+    return by_key[conversion.best_key(fields_by_key, unlisted)]
 
 
 def _find_parents(product_id: int, sites: Collection[StoredFields]) -> dict[str, Fields]:
     """The multi-instance licenses of these sites by number and by id."""
-    names = {name for site in sites if (name := licenses.parent_key(site.fields))}
+    names = {name for site in sites if (name := conversion.parent_key(site.fields))}
     if not names:
         return {}
     rows = sql.fetch(_PARENTS, {"product": product_id, "names": sorted(names)})
@@ -323,7 +324,7 @@ def _find_parents(product_id: int, sites: Collection[StoredFields]) -> dict[str,
     # A parent that is listed comes last and counts.
     for encoded, _ in sorted(rows, key=lambda row: row[1] is None):
         fields = msgspec.json.decode(encoded)
-        parents |= dict.fromkeys(licenses.names_as_parent(fields), fields)
+        parents |= dict.fromkeys(conversion.names_as_parent(fields), fields)
     return parents
 
 

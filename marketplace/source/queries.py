@@ -6,9 +6,9 @@ from datetime import date, timedelta
 from functools import partial
 from typing import Final
 
-from marketplace.client import LicenseQuery, MarketplaceClient
-from marketplace.errors import MarketplaceBadRequest
 from marketplace.models import Connection, Report, SyncRun
+from marketplace.source.client import LicenseQuery, MarketplaceClient
+from marketplace.source.errors import MarketplaceBadRequest
 
 # Special clouds, whose licenses come in lists of their own. Source: public clients of the API.
 BOUNDARIES = ("fedramp_moderate", "isolated_cloud")

@@ -22,12 +22,12 @@ import urllib3
 from django.conf import settings
 from django.utils import timezone
 
-from marketplace import deadlines, exports, pages
-from marketplace.deadlines import Sockets
-from marketplace.errors import MarketplaceUnavailable, UnexpectedResponse
-from marketplace.exports import ExportState, RecordSplitter
-from marketplace.pages import LicensePage
-from marketplace.responses import (
+from marketplace.source import deadlines, exports, pages
+from marketplace.source.deadlines import Sockets
+from marketplace.source.errors import MarketplaceUnavailable, UnexpectedResponse
+from marketplace.source.exports import ExportState, RecordSplitter
+from marketplace.source.pages import LicensePage
+from marketplace.source.responses import (
     CHUNK_BYTES,
     mismatch,
     network_reason,

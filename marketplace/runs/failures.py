@@ -3,17 +3,18 @@
 import logging
 from datetime import datetime, timedelta
 
-from marketplace import reports, run_exports, runs, texts
-from marketplace.client import PAGE_SIZE
-from marketplace.errors import (
+from marketplace import texts
+from marketplace.models import SyncRun
+from marketplace.runs import lifecycle, reports, run_exports
+from marketplace.source.client import PAGE_SIZE
+from marketplace.source.errors import (
     CredentialsRejected,
     ExportFailed,
     MarketplaceBadRequest,
     MarketplaceError,
     MarketplaceUnavailable,
 )
-from marketplace.models import SyncRun
-from marketplace.queries import queries_for
+from marketplace.source.queries import queries_for
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ def stop(run: SyncRun, failure: MarketplaceError, now: datetime) -> None:
         "Connection %s, sync %s: %s", run.connection_id, run.pk, texts.sync_error(failure)
     )
     if isinstance(failure, CredentialsRejected):
-        runs.require_authentication(run, texts.sync_error(failure), now)
+        lifecycle.require_authentication(run, texts.sync_error(failure), now)
     elif isinstance(failure, MarketplaceBadRequest) and reports.can_split_insights(run):
         reports.split_insights(run)
     elif report := reports.other_report(run, failure, now):
@@ -35,22 +36,22 @@ def stop(run: SyncRun, failure: MarketplaceError, now: datetime) -> None:
     elif isinstance(failure, MarketplaceUnavailable | ExportFailed):
         _give_up_attempt(run, failure, now)
     else:
-        runs.fail(run, texts.sync_error(failure), now)
+        lifecycle.fail(run, texts.sync_error(failure), now)
 
 
 def _give_up_attempt(
     run: SyncRun, failure: MarketplaceUnavailable | ExportFailed, now: datetime
 ) -> None:
     """Suspend the run, or end it if this was the last attempt."""
-    if runs.is_exhausted(run, now):
-        runs.fail(run, _unreadable_page(run, failure.reason), now)
+    if lifecycle.is_exhausted(run, now):
+        lifecycle.fail(run, _unreadable_page(run, failure.reason), now)
         return
     is_unavailable = isinstance(failure, MarketplaceUnavailable)
     retry_after = getattr(failure, "retry_after", None) or 0.0
     keeps_export = is_unavailable and not run.trial_report
     export = run.export if keeps_export else run_exports.without_export(run)
     delay = timedelta(seconds=retry_after)
-    runs.suspend(run, texts.sync_error(failure), delay, now, export=export)
+    lifecycle.suspend(run, texts.sync_error(failure), delay, now, export=export)
 
 
 def _cause(failure: MarketplaceError) -> str:

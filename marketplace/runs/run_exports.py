@@ -8,17 +8,17 @@ from typing import Any, Final
 import msgspec
 from django.db import transaction
 
-from marketplace import progress, runs
-from marketplace.errors import (
+from marketplace.models import FailedRecord, Report, SyncRun
+from marketplace.runs import lifecycle, progress
+from marketplace.runs.progress import Position
+from marketplace.runs.reading import RunLists
+from marketplace.source.errors import (
     ExportFailed,
     ExportPending,
     MarketplaceNotFound,
     UnexpectedResponse,
 )
-from marketplace.exports import ExportState
-from marketplace.models import FailedRecord, Report, SyncRun
-from marketplace.progress import Position
-from marketplace.reading import RunLists
+from marketplace.source.exports import ExportState
 
 # Requests for the export of one list, if exports disappear.
 MAX_REQUESTS: Final = 3
@@ -114,7 +114,7 @@ def _store(run: SyncRun, export: RequestedExport, counters: dict[str, int] | Non
     if counters is not None:
         values |= {**counters, "offset": 0, "recent_fingerprints": [], "page_marker": None}
     with transaction.atomic():
-        runs.lock_run(run)
+        lifecycle.lock_run(run)
         for name, value in values.items():
             setattr(run, name, value)
         run.save(update_fields=list(values))

@@ -6,7 +6,7 @@ from email.utils import parsedate_to_datetime
 import msgspec
 import requests
 
-from marketplace.errors import (
+from marketplace.source.errors import (
     CredentialsRejected,
     MarketplaceBadRequest,
     MarketplaceForbidden,

@@ -11,8 +11,8 @@ from typing import LiteralString, NamedTuple
 import msgspec
 
 from core.database import sql
-from marketplace import licenses
-from marketplace.licenses import ParsedLicense
+from marketplace.licenses import conversion
+from marketplace.licenses.conversion import ParsedLicense
 from marketplace.models import PendingLicense, SeenLicenses, SyncRun
 
 # Licenses that one transaction decides at a run's end.
@@ -65,7 +65,7 @@ def merge(run: SyncRun, product_id: int, rows: Collection[ParsedLicense]) -> Mer
     current = find_rows(product_id, rivals)
     pending = []
     for key, row in rivals.items():
-        if stored[key].is_unlisted or licenses.supersedes(row, current[key]):
+        if stored[key].is_unlisted or conversion.supersedes(row, current[key]):
             changed[key] = row
         elif stored[key].run_id != run.pk and _is_in_window(row, run):
             pending.append(row)
@@ -77,7 +77,7 @@ def merge(run: SyncRun, product_id: int, rows: Collection[ParsedLicense]) -> Mer
 def _best_by_key(rows: Iterable[ParsedLicense]) -> dict[str, ParsedLicense]:
     best: dict[str, ParsedLicense] = {}
     for row in rows:
-        if row.key not in best or licenses.supersedes(row, best[row.key]):
+        if row.key not in best or conversion.supersedes(row, best[row.key]):
             best[row.key] = row
     return best
 
@@ -103,7 +103,7 @@ def _license(key: str, cloud_id: str, fields: str, digest: bytes) -> ParsedLicen
 
 def _is_in_window(row: ParsedLicense, run: SyncRun) -> bool:
     """Whether the run requests rows of that day. If not, it need not find the stored one either."""
-    return run.since is None or licenses.updated_ordinal(row.fields) >= run.since.toordinal()
+    return run.since is None or conversion.updated_ordinal(row.fields) >= run.since.toordinal()
 
 
 # --- Until the run's end --------------------------------------------------------------------

@@ -11,7 +11,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from core.database import sql
-from marketplace import duplicates, texts
+from marketplace import texts
+from marketplace.licenses import duplicates
 from marketplace.models import Connection, SyncRun
 
 Kind, State, Finding = SyncRun.Kind, SyncRun.State, SyncRun.Finding

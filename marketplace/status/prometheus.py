@@ -7,9 +7,9 @@ from django.db.models import Count, F, Q
 from prometheus_client.core import GaugeMetricFamily, Metric, SummaryMetricFamily
 
 from core import telemetry
-from marketplace.health import connection_health, expiry_notice, load_last_runs
 from marketplace.models import Connection
-from marketplace.timetable import load_timetable
+from marketplace.runs.timetable import load_timetable
+from marketplace.status.health import connection_health, expiry_notice, load_last_runs
 
 # The name of an operation counter.
 SYNC_COUNTER = "license sync"

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from marketplace.errors import UnexpectedResponse
+from marketplace.source.errors import UnexpectedResponse
 
 
 class ExportState(StrEnum):

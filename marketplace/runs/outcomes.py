@@ -1,9 +1,10 @@
 """What a run that read all its lists has brought: something usable, and everything or not."""
 
-from marketplace import runs, texts
-from marketplace.client import PAGE_SIZE
+from marketplace import texts
 from marketplace.models import FailedRecord, License, SyncRun
-from marketplace.progress import ListTotal
+from marketplace.runs import lifecycle
+from marketplace.runs.progress import ListTotal
+from marketplace.source.client import PAGE_SIZE
 
 # An empty list is a failure if at least this many licenses were listed before.
 MIN_LICENSES_MISSED = 50
@@ -58,5 +59,5 @@ def is_exhaustive(run: SyncRun) -> bool:
     return (
         run.kind != SyncRun.Kind.RECENT
         and not missing_licenses(run)
-        and not any(runs.is_refused_list_in_use(run, name) for name in run.lists or {})
+        and not any(lifecycle.is_refused_list_in_use(run, name) for name in run.lists or {})
     )

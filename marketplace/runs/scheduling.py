@@ -11,10 +11,10 @@ from django.db.models import Exists, OuterRef, Subquery
 
 from core import wakeups
 from core.database import clocks, sql
-from marketplace import locks
 from marketplace.models import Connection, SyncRun
-from marketplace.runs import MAX_BACKOFF, stop_unfinished, unfinished_runs
-from marketplace.timetable import Timetable, load_timetable
+from marketplace.runs import locks
+from marketplace.runs.lifecycle import MAX_BACKOFF, stop_unfinished, unfinished_runs
+from marketplace.runs.timetable import Timetable, load_timetable
 
 Kind, State = SyncRun.Kind, SyncRun.State
 

@@ -6,15 +6,10 @@ from datetime import datetime, timedelta
 
 from django.utils.timesince import timesince, timeuntil
 
-from marketplace import scheduling
-from marketplace.health import (
-    ExpiryNotice,
-    connection_health,
-    expiry_notice,
-    load_last_runs,
-)
 from marketplace.models import Connection, FailedRecord, SyncRun
-from marketplace.timetable import load_timetable
+from marketplace.runs import scheduling
+from marketplace.runs.timetable import load_timetable
+from marketplace.status.health import ExpiryNotice, connection_health, expiry_notice, load_last_runs
 from marketplace.user_names import mask
 
 # Syncs on the page: five days, at four syncs a day.

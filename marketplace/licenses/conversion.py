@@ -1,7 +1,7 @@
 """Turns a license record of the marketplace into an account's traits, without database or HTTP.
 
-``marketplace.record_fields`` reads the imported fields only, so contact persons never get past
-this module.
+``marketplace.licenses.record_fields`` reads the imported fields only, so contact persons never get
+past this module.
 """
 
 import hashlib
@@ -23,8 +23,14 @@ from engagement.license_traits import (
     UNLISTED_SINCE_TRAIT,
 )
 from engagement.models.subjects import EXTERNAL_ID_LENGTH
+from marketplace.licenses.record_fields import (
+    TRAIT_NAMES,
+    Fields,
+    decode_usual,
+    present,
+    read_fields,
+)
 from marketplace.models import LICENSE_KEY_LENGTH
-from marketplace.record_fields import TRAIT_NAMES, Fields, decode_usual, present, read_fields
 
 # The first of these that a license has is its key.
 _KEYS = ("appEntitlementNumber", "licenseId", "addonLicenseId")

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from marketplace import texts
-from marketplace.client import PAGE_SIZE
-from marketplace.errors import UnexpectedResponse
-from marketplace.licenses import ParsedRecord
+from marketplace.licenses.conversion import ParsedRecord
 from marketplace.models import SyncRun
-from marketplace.progress import ListTotal, PageMarker, Position, Step, position_of
-from marketplace.reading import ParsedPage
+from marketplace.runs.progress import ListTotal, PageMarker, Position, Step, position_of
+from marketplace.runs.reading import ParsedPage
+from marketplace.source.client import PAGE_SIZE
+from marketplace.source.errors import UnexpectedResponse
 
 # More than any vendor's licenses fill: a longer feed does not end.
 MAX_PAGES: Final = 20_000

@@ -1,0 +1,1 @@
+"""Licenses and their traits, without HTTP."""

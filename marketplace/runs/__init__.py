@@ -1,0 +1,1 @@
+"""Syncs: when they run, how they go on, and how they end."""
