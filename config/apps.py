@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 
-from config import keepalive
+from config.database import keepalive
 
 
 class AdminConfig(admin_apps.SimpleAdminConfig):
@@ -42,7 +42,7 @@ class ServiceConfig(AppConfig):
 
 def _set_up_tracing() -> None:
     try:
-        tracing = import_module("config.tracing")
+        tracing = import_module("config.operations.tracing")
     except ImportError:
         raise ImproperlyConfigured(
             "OTEL_EXPORTER_OTLP_ENDPOINT is set, and the packages of OpenTelemetry are missing. "

@@ -1,7 +1,7 @@
 """Reads settings from environment variables, with errors that say what is wrong and what to do.
 
 Only ``config.settings`` uses it. Nothing else in the service reads the environment, except
-``config.json_streams``, which works before there are settings.
+``config.logging.json_streams``, which works before there are settings.
 """
 
 import json

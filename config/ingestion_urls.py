@@ -5,7 +5,7 @@ from collections.abc import Callable
 from django.http.response import HttpResponseBase
 from django.urls import path, re_path
 
-from config import health
+from config.operations import health
 from config.validation_readers import product_of_reader
 from ingestion import browser_sdk, sdk_settings
 from ingestion.doors import Door, segment, v1, v2
@@ -129,7 +129,7 @@ HEALTH_CHECKS = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
 ]
-handler400 = "config.error_pages.bad_request"
-handler404 = "config.error_pages.not_found"
-handler500 = "config.error_pages.server_error"
+handler400 = "config.web.error_pages.bad_request"
+handler404 = "config.web.error_pages.not_found"
+handler500 = "config.web.error_pages.server_error"
 urlpatterns = [*DOORS, *UNKNOWN_PATHS, *HEALTH_CHECKS]

@@ -9,7 +9,7 @@ from django.core.management import CommandError, execute_from_command_line
 from django.core.management.base import BaseCommand, SystemCheckError
 from django.db import OperationalError, ProgrammingError, connection
 
-from config import json_streams
+from config.logging import json_streams
 from config.management.commands.doctor import Command as Doctor
 from config.management.commands.generate_key import Command as GenerateKey
 from config.management.commands.generate_secrets import Command as GenerateSecrets
@@ -74,7 +74,7 @@ def _execute(arguments: list[str]) -> None:
         execute_from_command_line([program, *rest])
     except ProgrammingError:
         # Models can be imported only now.
-        from config.pending_migrations import has_pending_migrations
+        from config.database.pending_migrations import has_pending_migrations
 
         if not has_pending_migrations(connection):
             raise

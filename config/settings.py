@@ -1,5 +1,5 @@
 """All settings of the service. Only this module reads the environment, and
-``config.json_streams`` the format of lines.
+``config.logging.json_streams`` the format of lines.
 
 The documentation has a table of the variables, and a test compares the two.
 """
@@ -9,17 +9,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from config import (
-    broker,
-    environment,
-    keepalive,
-    log_settings,
-    periodic_tasks,
-    sign_in,
-    static_files,
-)
+from config import environment, periodic_tasks, sign_in
+from config.database import broker, keepalive
 from config.local.postgres import EmbeddedPostgres
+from config.logging import settings
 from config.server import memory
+from config.web import static_files
 from core.version import VERSION
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -71,7 +66,7 @@ WEB_DATABASE_POOL = {
     "timeout": 10,
     # By itself the pool doubles its delay with each attempt, up to minutes, and requests would be
     # refused for that long after the database is back. A waiting request starts a new attempt, and
-    # learns after that many seconds that the database is away (config/database_pool.py).
+    # learns after that many seconds that the database is away (config/database/pool.py).
     "reconnect_timeout": 2,
 }
 # While the replica is down, readers learn it soon, and monitors within the time of a scrape.
@@ -145,7 +140,7 @@ CSRF_COOKIE_HTTPONLY = True
 # Browsers accept cookies with this prefix only from this host, and only over HTTPS.
 SESSION_COOKIE_NAME = "__Host-eds-session" if HTTPS else "eds-session"
 CSRF_COOKIE_NAME = "__Host-eds-csrf" if HTTPS else "csrftoken"
-MESSAGE_STORAGE = "config.message_storage.MessageStorage"
+MESSAGE_STORAGE = "config.web.message_storage.MessageStorage"
 X_FRAME_OPTIONS = "DENY"
 
 # --- Signing in -------------------------------------------------------------------------------
@@ -177,7 +172,7 @@ CODE_TOLERANCE_SECONDS = environment.integer("EDS_CODE_TOLERANCE_SECONDS", 30)
 SECOND_FACTOR = environment.choice("EDS_SECOND_FACTOR", "optional", ("optional", "managers", "all"))
 
 ROOT_URLCONF = "config.urls"
-# Some processes load none (config/without_pages.py).
+# Some processes load none (config/server/without_pages.py).
 HAS_PAGES = True
 WSGI_APPLICATION = "config.wsgi.application"
 
@@ -208,20 +203,20 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     # API requests go straight to their views. The rest is for pages.
-    "config.middleware.ApiFastPathMiddleware",
-    "config.compression.StaticFilesMiddleware",
-    "config.compression.PageCompressionMiddleware",
-    "config.middleware.SecurityHeadersMiddleware",
+    "config.web.middleware.ApiFastPathMiddleware",
+    "config.web.compression.StaticFilesMiddleware",
+    "config.web.compression.PageCompressionMiddleware",
+    "config.web.middleware.SecurityHeadersMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "config.sign_in_middleware.SignInMiddleware",
-    "config.middleware.TimeZoneMiddleware",
+    "config.web.sign_in_middleware.SignInMiddleware",
+    "config.web.middleware.TimeZoneMiddleware",
     # The last, so that the session is saved outside its time limit.
-    "config.middleware.PageTimeoutMiddleware",
+    "config.web.middleware.PageTimeoutMiddleware",
 ]
 
 TEMPLATES = [
@@ -232,7 +227,10 @@ TEMPLATES = [
             "loaders": [
                 (
                     "django.template.loaders.cached.Loader",
-                    ["config.template_loaders.FolderLoader", "config.template_loaders.AppLoader"],
+                    [
+                        "config.web.template_loaders.FolderLoader",
+                        "config.web.template_loaders.AppLoader",
+                    ],
                 )
             ],
             "context_processors": [
@@ -269,7 +267,7 @@ LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_I18N = False
 USE_TZ = True
-FORMAT_MODULE_PATH = ["config.formats"]
+FORMAT_MODULE_PATH = ["config.web.formats"]
 
 REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
@@ -412,4 +410,4 @@ ACCESS_LOG = environment.flag("EDS_ACCESS_LOG")
 OTLP_ENDPOINT = environment.text("OTEL_EXPORTER_OTLP_ENDPOINT")
 # Log Python's warnings as JSON, too.
 logging.captureWarnings(LOG_FORMAT == "json")
-LOGGING = log_settings.logging(LOG_FORMAT)
+LOGGING = settings.logging(LOG_FORMAT)

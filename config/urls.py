@@ -6,15 +6,17 @@ from django.urls import path, re_path
 from django.views.generic import RedirectView
 
 from access.admin.invitation import invite_view
-from config import error_pages, guides, health, ingestion_urls, mcp_health, static_files
+from config import ingestion_urls
 from config.openapi import pages
+from config.operations import health, mcp_health
+from config.web import error_pages, guides, static_files
 from notifications.views import ConfirmEmailView
 from readapi import views as readapi
 from readapi.mcp.views import McpView
 
-handler400 = "config.error_pages.bad_request"
-handler404 = "config.error_pages.not_found"
-handler500 = "config.error_pages.server_error"
+handler400 = "config.web.error_pages.bad_request"
+handler404 = "config.web.error_pages.not_found"
+handler500 = "config.web.error_pages.server_error"
 
 urlpatterns = [
     *ingestion_urls.DOORS,

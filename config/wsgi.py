@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.signals import request_started
 from django.db import close_old_connections, reset_queries
 
-from config.database_pool import fail_waiting
+from config.database.pool import fail_waiting
 from config.server.handler import WebHandler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")

@@ -14,7 +14,7 @@ from typing import TypeVar
 import psutil
 
 from config.local.postgres import stop_process
-from config.parent_death import exit_with_parent
+from config.server.parent_death import exit_with_parent
 
 PROJECT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"

@@ -42,7 +42,7 @@ SHOWN_OF_TRACEBACK = 4000
 # A run's service has its own settings, whatever is set up in this shell.
 NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "DJANGO_SETTINGS_MODULE", "EDS_", "PG")
 # From the snapshot, which takes a tenth of the time that all migrations take.
-_MIGRATE = "import django; django.setup(); from config.preflight import migrate; migrate()"
+_MIGRATE = "import django; django.setup(); from config.setup.preflight import migrate; migrate()"
 # The files of a PostgreSQL that has all tables and does not run. A new service starts with a copy.
 MIGRATED_CLUSTER = "BENCHMARK_CLUSTER"
 

@@ -1,4 +1,4 @@
-"""Writes config/snapshot.sql: the tables that all migrations lead to.
+"""Writes config/database/snapshot.sql: the tables that all migrations lead to.
 
 ``python -m harness.snapshot`` takes half a minute. Run it after a change to migrations; until then
 a first start applies the newer ones one by one.
@@ -36,7 +36,7 @@ def main() -> None:
     import django
 
     django.setup()
-    from config import snapshot
+    from config.database import snapshot
 
     header = {"digest": snapshot.digest_of(migrations), "migrations": migrations}
     snapshot.FILE.write_text(f"{snapshot.HEADER}{json.dumps(header)}\n{content}")

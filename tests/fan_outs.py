@@ -50,7 +50,7 @@ NAMED: dict[str, str] = {
     "console/workspaces/weight_forms.py::clean": "the names of a workspace's events, by ids",
     "console/workspaces/what_if.py::_problems": "the names of a workspace's events, by ids",
     "access/trail/models_followed.py::_weights": "the names of a workspace's events, by ids",
-    "config/middleware.py::__call__": "Django's own queries of a page, by ids",
+    "config/web/middleware.py::__call__": "Django's own queries of a page, by ids",
 }
 
 # What ran on several nodes, and is not named.

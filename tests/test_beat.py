@@ -16,7 +16,7 @@ from django_celery_beat.models import PeriodicTask
 from django_celery_beat.schedulers import DatabaseScheduler
 
 from config.celery import app, schedule
-from config.keepalive import BEAT_COUNTER
+from config.database.keepalive import BEAT_COUNTER
 from core import telemetry
 
 

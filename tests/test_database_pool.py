@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from config.database_pool import UNREACHABLE, fail_waiting
+from config.database.pool import UNREACHABLE, fail_waiting
 from harness.ports import free_port
 
 

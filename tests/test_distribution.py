@@ -9,8 +9,8 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import connection
 
-from config import distribution as placements
-from config.distribution import TABLES, Kind
+from config.database import distribution as placements
+from config.database.distribution import TABLES, Kind
 from core.database import distribution, sql
 from engagement.models import Product, ScoredEvent
 from tests.database import needs_citus

@@ -21,10 +21,11 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from config import doctor, preflight
-from config.doctor import Status
-from config.keepalive import BEAT_COUNTER
+from config.database.keepalive import BEAT_COUNTER
 from config.management.commands.doctor import Command
+from config.operations import doctor
+from config.operations.doctor import Status
+from config.setup import preflight
 from core import encryption, telemetry
 from core.version import VERSION
 from engagement.prometheus import RESCORE

@@ -10,8 +10,8 @@ from django.test import TransactionTestCase
 from django_celery_beat.models import PeriodicTask
 from pytest_django import Settings
 
-from config import broker
 from config.celery import queue_schema
+from config.database import broker
 from engagement.models import Product
 from tests.admin.rows import fill
 from tests.emptying import Fresh

@@ -14,7 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from access.logins import second_factors
-from config import preflight
+from config.setup import preflight
 from core import encryption
 from core.fields import DecryptionError
 from engagement.models import Product

@@ -10,10 +10,10 @@ from django.test import Client
 from pytest_django import Settings
 
 from config import ingestion_urls
-from config.middleware import API_PREFIXES
 from config.server import handover, security_headers
 from config.server.ingestion_only import refuse_pages
-from config.without_pages import INGESTION_URLS, MIDDLEWARE
+from config.server.without_pages import INGESTION_URLS, MIDDLEWARE
+from config.web.middleware import API_PREFIXES
 from ingestion import browser_sdk
 
 pytestmark = pytest.mark.django_db
@@ -125,7 +125,7 @@ def test_a_page_that_is_refused_has_the_headers_too(has_page_processes: bool) ->
 
 
 def test_a_request_that_is_not_valid_is_json_for_programs(kind: str) -> None:
-    from config import error_pages
+    from config.web import error_pages
 
     request = HttpRequest()
     request.path_info = "/v2/track"

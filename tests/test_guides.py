@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from config import guides
+from config.web import guides
 
 
 class Elements(HTMLParser):

@@ -10,7 +10,7 @@ from django.urls import Resolver404, resolve
 
 from config.ingestion_urls import API_PATHS
 from config.server import handover
-from config.without_pages import INGESTION_URLS, URLS
+from config.server.without_pages import INGESTION_URLS, URLS
 
 PATHS = [
     *API_PATHS,
@@ -20,7 +20,7 @@ PATHS = [
 ]
 LOAD = """
 import sys
-from config.without_pages import leave_out_pages
+from config.server.without_pages import leave_out_pages
 leave_out_pages()
 import config.wsgi
 names = [name for name in sys.modules if name.startswith("config.openapi") or ".admin" in name]

@@ -12,8 +12,9 @@ import redis
 from django.db import Error, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from config import broker, environment, keepalive
+from config import environment
 from config.celery import app
+from config.database import broker, keepalive
 from config.settings import _connected
 from harness.networks import Namespaces, why_not
 from tests.start.external import External, external

@@ -12,8 +12,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.recorder import MigrationRecorder
 from psycopg.errors import DeadlockDetected
 
+from config.database.pending_migrations import has_pending_migrations
 from config.management.commands import migrate
-from config.pending_migrations import has_pending_migrations
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,8 +10,8 @@ from django.db import OperationalError, connection
 from django.test import Client
 from django.utils import timezone
 
-from config import health
-from config.keepalive import BEAT_COUNTER
+from config.database.keepalive import BEAT_COUNTER
+from config.operations import health
 from core import telemetry
 from core.models import OperationCounter
 from core.version import VERSION

@@ -4,8 +4,8 @@ import json
 import logging
 import sys
 
-from config.json_lines import GunicornLogger, JsonLineFormatter
-from config.redaction import RedactingFormatter, redact
+from config.logging.json_lines import GunicornLogger, JsonLineFormatter
+from config.logging.redaction import RedactingFormatter, redact
 from tests.cases import each
 
 # Written out, because all processes of the tests must name them alike.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from config.distribution import TABLES, Kind
+from config.database.distribution import TABLES, Kind
 from config.local.postgres import DATABASE, ROLE, SUPERUSER
 from harness import cluster
 from harness.cluster import Cluster

@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from access.logins import security_log
 from access.logins.security_log import MAX_LINES_PER_MINUTE, LogRateLimiter
-from config.logs import JsonFormatter
+from config.logging.logs import JsonFormatter
 from core import credentials
 from engagement.models import Product
 from readapi.models import ApiToken

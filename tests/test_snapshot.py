@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from config import snapshot
+from config.database import snapshot
 from harness.snapshot import MONTHS
 from tests.database import one_server_as
 from tests.test_backup import program, run_on
@@ -17,7 +17,7 @@ LOAD = """
 import django
 django.setup()
 from django.core.management import call_command
-from config import snapshot
+from config.database import snapshot
 from harness.snapshot import MONTHS
 print(snapshot.load(), snapshot.load())
 call_command("migrate", verbosity=0)

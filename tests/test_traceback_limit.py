@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from config.json_lines import GunicornLogger, JsonLineFormatter
-from config.log_settings import logging as log_settings
-from config.traceback_limit import MAX_KEPT, MAX_QUOTED, TracebackLimit
+from config.logging.json_lines import GunicornLogger, JsonLineFormatter
+from config.logging.settings import logging as log_settings
+from config.logging.traceback_limit import MAX_KEPT, MAX_QUOTED, TracebackLimit
 
 NAME = "tests.tracebacks"
 

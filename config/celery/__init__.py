@@ -29,8 +29,8 @@ from django.core.management.base import CommandError
 from django.db import close_old_connections, connections
 from kombu import Connection
 
-from config import json_streams
-from config.parent_death import ParentDeathPipe
+from config.logging import json_streams
+from config.server.parent_death import ParentDeathPipe
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 # Celery's own command line imports this first.
@@ -124,7 +124,7 @@ def _open_parent_death_pipe(**_: Any) -> None:
 def _check_secrets(**_: Any) -> None:
     """Exit if the worker lacks the right keys, because each of its syncs would fail."""
     # Models can be imported only now.
-    preflight = import_module("config.preflight")
+    preflight = import_module("config.setup.preflight")
     try:
         preflight.check_secrets()
     except CommandError as error:

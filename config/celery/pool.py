@@ -10,7 +10,7 @@ from billiard.pool import EX_OK, EX_RECYCLE
 from celery.concurrency import prefork
 from celery.worker import state
 
-from config.parent_death import exit_with_parent, parent_death_signal
+from config.server.parent_death import exit_with_parent, parent_death_signal
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from pgmq.install import get_embedded_install_sql
 
-from config import broker
+from config.database import broker
 
 # An arbitrary number that no other advisory lock in the database uses.
 INSTALL_LOCK = 0x70676D71

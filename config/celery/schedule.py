@@ -12,7 +12,7 @@ from django.db import Error
 from django.utils import timezone
 from django_celery_beat.schedulers import DatabaseScheduler
 
-from config import keepalive
+from config.database import keepalive
 from core import telemetry
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from kombu.transport import pgmq
 from pgmq import PGMQueue
 from psycopg_pool import ConnectionPool
 
-from config import keepalive
+from config.database import keepalive
 
 # Seconds. A worker handles its signals this often, and reads its queues even without a
 # notification.
@@ -17,7 +17,7 @@ POLL_INTERVAL = 0.5
 
 
 class Transport(pgmq.Transport):
-    """The transport for the scheme of ``config.broker.URL``."""
+    """The transport for the scheme of ``config.database.broker.URL``."""
 
     # Two workers may create the queues at the same moment. The second one then reconnects, as after
     # a lost connection, and does not end.

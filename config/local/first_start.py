@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 from django.db import transaction
 
-from config.provisioning import create_product
+from config.setup.provisioning import create_product
 from engagement.models import Product
 from ingestion.snippets import build_snippets
 

@@ -23,7 +23,7 @@ import psycopg
 from django.core.management.base import CommandError
 
 from config.local import ownership, peers
-from config.parent_death import exit_with_parent
+from config.server.parent_death import exit_with_parent
 
 DATABASE = "engagement"
 # The service's role owns its database and has no other privileges.

@@ -6,8 +6,8 @@ from functools import partial
 from django.conf import settings
 from django.utils import timezone
 
-from config import demo, preflight
 from config.local.supervisor import Child, Console, Supervisor, spawn
+from config.setup import demo, preflight
 
 
 def prepare_tables(console: Console) -> None:

@@ -25,7 +25,7 @@ from config.local.postgres import EmbeddedPostgres
 from config.local.supervisor import Child, Console, Supervisor, python_module, spawn
 from config.server import gunicorn
 from config.server.start_order import START_GATE
-from config.without_pages import leave_out_pages
+from config.server.without_pages import leave_out_pages
 
 # The web role starts first: senders wait for it, and nobody yet for the others. These start once it
 # answers, or after this many seconds.

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO
 
 from config import environment
-from config.json_lines import add_process_name
 from config.local.postgres import signal_process, wait_or_kill
-from config.parent_death import exit_with_parent
+from config.logging.json_lines import add_process_name
+from config.server.parent_death import exit_with_parent
 
 # Seconds between two checks of the children.
 POLL_INTERVAL = 0.1

@@ -4,8 +4,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from config.middleware import CONTENT_SECURITY_POLICY
 from config.openapi import assembly
+from config.web.middleware import CONTENT_SECURITY_POLICY
 
 # The page's style sheet contains its icons.
 POLICY = CONTENT_SECURITY_POLICY.replace("img-src 'self'", "img-src 'self' data:")

@@ -10,9 +10,9 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from config import json_streams
-from config.parent_death import exit_with_parent
+from config.logging import json_streams
 from config.server import handover, start_order
+from config.server.parent_death import exit_with_parent
 
 if TYPE_CHECKING:
     from gunicorn.arbiter import Arbiter
@@ -36,7 +36,7 @@ limit_request_line = handover.MAX_REQUEST_LINE
 # A line per request would cost more than many requests do.
 accesslog = None
 loglevel = "warning"
-logger_class = "config.json_lines." + (
+logger_class = "config.logging.json_lines." + (
     "JsonGunicornLogger" if json_streams.is_wanted() else "GunicornLogger"
 )
 control_socket_disable = True

@@ -136,7 +136,7 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
         self.order.wait_to_load(self.kind)
         if self.kind == handover.INGESTION:
             # It imports Django, so it must come after gevent's patches.
-            from config.without_pages import leave_out_pages
+            from config.server.without_pages import leave_out_pages
 
             leave_out_pages()
         super().load_wsgi()

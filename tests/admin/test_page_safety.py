@@ -9,7 +9,7 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from config import environment
-from config.middleware import SecurityHeadersMiddleware
+from config.web.middleware import SecurityHeadersMiddleware
 from tests.start.running import manage
 
 pytestmark = pytest.mark.django_db
@@ -95,7 +95,7 @@ def test_behind_https_cookies_are_bound_to_the_host() -> None:
     show = (
         "from django.conf import settings as s; print(s.SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME, "
         "s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, s.CLIENT_ADDRESS_KEY); "
-        "from config.message_storage import HostCookieStorage as m; print(m.cookie_name); "
+        "from config.web.message_storage import HostCookieStorage as m; print(m.cookie_name); "
         "from access.logins.time_zones import COOKIE; print(COOKIE)"
     )
     result = manage(settings.DATA_DIR, "shell", "--no-imports", "-c", show, EDS_HTTPS="true")

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import strip_tags
 
-from config import middleware
+from config.web import middleware
 from console.dashboard import home
 from core.database import sql
 

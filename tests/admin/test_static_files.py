@@ -9,7 +9,7 @@ from django.templatetags.static import static
 from django.test import Client
 from django.urls import reverse
 
-from config.static_files import release_digest
+from config.web.static_files import release_digest
 
 
 @pytest.mark.django_db

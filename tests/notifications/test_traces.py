@@ -14,7 +14,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pytest_django import Settings
 
-from config import apps, tracing
+from config import apps
+from config.operations import tracing
 from config.server import observing
 from core import trace_context
 from engagement import traces

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from config import health
+from config.operations import health
 from core import telemetry
 from ingestion.inbox import group_commit
 from ingestion.prometheus import DRAIN_COUNTER

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from config import doctor
+from config.operations import doctor
 from core.database import nodes, sql
 from engagement import tasks as engagement_tasks
 from engagement.models import Product, UserEngagement

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 from django.db import Error, connection
 
-from config import keepalive
+from config.database import keepalive
 from engagement.models import Product
 from tests.engagement.history import identify, track
 from tests.pipeline.waiting import counts, drain, wait, waiting

@@ -10,7 +10,7 @@ import pytest
 from django.db import DataError, OperationalError
 from django.test import Client, RequestFactory
 
-from config.logs import JsonFormatter
+from config.logging.logs import JsonFormatter
 from core import request_ids
 from engagement.messages import ReceivedMessage
 from ingestion.drain import processing, quarantine

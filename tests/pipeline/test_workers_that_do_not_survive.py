@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from django.db import connection
 
-from config import keepalive
+from config.database import keepalive
 from engagement.messages import ReceivedMessage
 from engagement.models import Product
 from engagement.recording.record import RecordResult, record

@@ -21,7 +21,8 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import DjangoDbBlocker
 
-from config import environment, health
+from config import environment
+from config.operations import health
 from core.database import routing, sql
 from engagement.models import Account, CachedCounts, Product, Segment, Workspace
 from engagement.rescoring import sets

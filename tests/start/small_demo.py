@@ -22,7 +22,7 @@ OTHER_PRODUCTS = {
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
-    from config import demo
+    from config.setup import demo
 
     demo.CONNECTED_SIZE, demo.OTHER_PRODUCTS = CONNECTED_SIZE, OTHER_PRODUCTS
     run_command(sys.argv)

@@ -10,9 +10,9 @@ from django.core.management import call_command
 from django.db import connection
 from pytest_django import Settings
 
-from config import broker
-from config.broker import transport_options
 from config.celery import queue_schema
+from config.database import broker
+from config.database.broker import transport_options
 from core import credentials
 from engagement.models import Workspace
 from ingestion.models import IngestionKey

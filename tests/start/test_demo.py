@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from django.core.management.base import CommandError
 
-from config import demo
 from config.local.postgres import EmbeddedPostgres
+from config.setup import demo
 from engagement.demo.population import Size
 from engagement.models import (
     Account,

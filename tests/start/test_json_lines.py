@@ -11,9 +11,9 @@ from typing import Any
 
 from django.conf import settings
 
-from config.json_lines import add_process_name
-from config.json_streams import JsonStream
 from config.local.supervisor import Console
+from config.logging.json_lines import add_process_name
+from config.logging.json_streams import JsonStream
 from tests.start.running import (
     PATIENCE,
     bad_request,
@@ -79,7 +79,7 @@ STARTS: dict[str, list[str]] = {
         *("-m", "gunicorn", "--config", "python:config.server.gunicorn"),
         *("--bind", "127.0.0.1:0", "--workers", "1"),
     ],
-    "an error of ours": ["-c", "from config.json_streams import install; install(); 1 / 0"],
+    "an error of ours": ["-c", "from config.logging.json_streams import install; install(); 1 / 0"],
 }
 
 

@@ -12,7 +12,7 @@ from tests.start.running import until
 # Starts the worker as `up` does, and waits to be killed.
 PARENT = """
 import signal, subprocess, sys, time
-from config.parent_death import exit_with_parent
+from config.server.parent_death import exit_with_parent
 command = [sys.executable, "-c", sys.argv[1], sys.argv[2]]
 subprocess.Popen(command, preexec_fn=exit_with_parent(signal.SIGTERM))
 time.sleep(60)
@@ -25,7 +25,7 @@ folder = pathlib.Path(sys.argv[1])
 if not (folder / "replaced").exists():
     (folder / "replaced").touch()
     from config.celery.pool import restart_worker_if_killed
-    from config.parent_death import parent_death_signal
+    from config.server.parent_death import parent_death_signal
     arguments = (parent_death_signal(), Mock(exitcode=-9))
     thread = threading.Thread(target=restart_worker_if_killed, args=arguments)
     thread.start()

@@ -13,8 +13,9 @@ from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 
 import manage as manage_py
-from config import main, preflight
+from config import main
 from config.management.commands import serve
+from config.setup import preflight
 from engagement.models import Product
 from tests.start.running import free_port, manage
 

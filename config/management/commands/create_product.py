@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from config.provisioning import create_product
+from config.setup.provisioning import create_product
 
 
 class Command(BaseCommand):

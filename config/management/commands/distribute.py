@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from config import distribution
-from config.distribution import Step
+from config.database import distribution
+from config.database.distribution import Step
 
 
 class Command(BaseCommand):

@@ -42,7 +42,7 @@ def _examine() -> list[dict[str, str]]:
         sentence = str(error)
         return [{"check": "settings", "status": "problem", "sentence": sentence, "remedy": remedy}]
     # It can be imported only now.
-    doctor = import_module("config.doctor")
+    doctor = import_module("config.operations.doctor")
     return [asdict(finding) for finding in doctor.examine(timezone.now)]
 
 

@@ -8,8 +8,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import OperationalError, connection
 
-from config import preflight
 from config.local import first_start
+from config.setup import preflight
 
 RETRY_DELAY = 0.5
 

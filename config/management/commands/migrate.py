@@ -8,7 +8,7 @@ from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from config import distribution
+from config.database import distribution
 
 # A statement that waits for a table's lock blocks all that come after it.
 LOCK_TIMEOUT = "3s"

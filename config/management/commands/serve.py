@@ -8,8 +8,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from config import preflight, sign_in
+from config import sign_in
 from config.server import gunicorn, handover
+from config.setup import preflight
 
 logger = logging.getLogger(__name__)
 

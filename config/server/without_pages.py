@@ -9,7 +9,7 @@ URLS, INGESTION_URLS = "config.urls", "config.ingestion_urls"
 # All that requests for data pass through.
 MIDDLEWARE = (
     "django.middleware.security.SecurityMiddleware",
-    "config.middleware.ApiFastPathMiddleware",
+    "config.web.middleware.ApiFastPathMiddleware",
 )
 
 

@@ -19,7 +19,7 @@ from django.core.management.base import CommandError
 from django.db import transaction
 from django.db.models import QuerySet
 
-from config.provisioning import create_product
+from config.setup.provisioning import create_product
 from core.progress import ProgressReporter
 from engagement.demo import loading, vocabulary
 from engagement.demo.population import Size

@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.templatetags.static import static
 from django.views import defaults
 
-from config.middleware import API_PREFIXES
+from config.web.middleware import API_PREFIXES
 from core import request_ids
 
 TOO_LARGE = (RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent)

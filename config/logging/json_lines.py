@@ -10,8 +10,8 @@ from typing import Any
 
 from gunicorn.glogging import Logger
 
-from config.redaction import RedactingFormatter, redact
-from config.traceback_limit import TracebackLimit
+from config.logging.redaction import RedactingFormatter, redact
+from config.logging.traceback_limit import TracebackLimit
 
 
 def json_line(time: datetime, level: str, **fields: Any) -> str:

@@ -18,9 +18,12 @@ from django.core.management.base import CommandError
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 
-from config import broker, database_rights, health, preflight, sign_in
+from config import sign_in
 from config.celery import app
+from config.database import broker, role_rights
 from config.local import backups
+from config.operations import health
+from config.setup import preflight
 from core import encryption
 from core.database import distribution, nodes
 from core.version import VERSION
@@ -246,7 +249,7 @@ def _sentence(text: str) -> str:
 
 def check_rights() -> Finding:
     """Check that the role may use all tables that exist."""
-    if lacking := database_rights.describe(database_rights.tables_without_rights()):
+    if lacking := role_rights.describe(role_rights.tables_without_rights()):
         return _problem("rights", lacking, GRANT_RIGHTS)
     return _ok("rights", "The database role may read and write all tables.")
 

@@ -92,8 +92,8 @@ class JsonStream(io.TextIOBase):
 
 def as_object(line: str, level: str = "", **fields: Any) -> str:
     """The line as a JSON object, without credentials."""
-    from config.json_lines import json_line
-    from config.redaction import redact
+    from config.logging.json_lines import json_line
+    from config.logging.redaction import redact
 
     is_error = line.lower().startswith("error") or ": error:" in line
     level = level or ("error" if is_error else "info")

@@ -5,9 +5,9 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import Error, OperationalError, connection
 
-from config import snapshot
 from config.celery import queue_schema
-from config.pending_migrations import has_pending_migrations
+from config.database import snapshot
+from config.database.pending_migrations import has_pending_migrations
 from core import encryption
 
 MIN_POSTGRES_VERSION = 16

@@ -10,14 +10,14 @@ def logging(log_format: str) -> dict[str, Any]:
         "disable_existing_loggers": False,
         "formatters": {
             "text": {
-                "()": "config.redaction.RedactingFormatter",
+                "()": "config.logging.redaction.RedactingFormatter",
                 "fmt": "%(levelname)s %(name)s: %(message)s",
             },
-            "json": {"()": "config.logs.JsonFormatter"},
+            "json": {"()": "config.logging.logs.JsonFormatter"},
         },
         "filters": {
-            "unavailable": {"()": "config.logs.UnavailableFilter"},
-            "tracebacks": {"()": "config.traceback_limit.TracebackLimit"},
+            "unavailable": {"()": "config.logging.logs.UnavailableFilter"},
+            "tracebacks": {"()": "config.logging.traceback_limit.TracebackLimit"},
         },
         "handlers": {
             "stderr": {

@@ -17,8 +17,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from rest_framework.exceptions import AuthenticationFailed
 
-from config import database_rights, keepalive
-from config.pending_migrations import has_pending_migrations
+from config.database import keepalive, role_rights
+from config.database.pending_migrations import has_pending_migrations
 from core import prometheus_requests, telemetry
 from core.database import distribution, nodes, sql
 from core.version import VERSION
@@ -94,7 +94,7 @@ def _database() -> str:
     # elsewhere, no message shows that there is room again, so try again after a while.
     if group_commit.saw_full_disk(within=DISK_FULL_COOLDOWN):
         return "The database's disk is full: messages are answered 503."
-    if lacking := database_rights.describe(database_rights.tables_without_rights()):
+    if lacking := role_rights.describe(role_rights.tables_without_rights()):
         return f"{lacking} Messages are answered 503."
     return "ok"
 

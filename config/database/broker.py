@@ -9,7 +9,7 @@ from typing import Any
 from kombu.transport import TRANSPORT_ALIASES
 from psycopg.conninfo import make_conninfo
 
-from config import keepalive
+from config.database import keepalive
 
 # The default of CELERY_BROKER_URL. The address itself is in the transport options.
 SCHEME = "own-database"

@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from config.json_lines import JsonLineFormatter
+from config.logging.json_lines import JsonLineFormatter
 from core import request_ids, trace_context
 
 

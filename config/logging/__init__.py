@@ -1,0 +1,1 @@
+"""Log lines and what must not be in them."""

@@ -1,0 +1,1 @@
+"""How the service is doing: health, metrics, traces, and the doctor."""

@@ -1,0 +1,1 @@
+"""What a start needs: checks, the first product, and the demo."""
