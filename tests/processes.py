@@ -10,7 +10,7 @@ from xdist.scheduler import LoadFileScheduling
 # Browsers give up what they are loading when the machine's network changes, which a test does that
 # cuts machines off. And all clients send to one service.
 CLIENTS = "tests/clients/"
-ONE_AFTER_ANOTHER = (CLIENTS, "tests/browser/", "tests/test_liveness.py")
+ONE_AFTER_ANOTHER = (CLIENTS, "tests/browser/", "tests/config/test_liveness.py")
 # The ids that a document shows are those of a new service, which other tests use later.
 FIRST = "tests/clients/test_walk.py"
 # Three on two cores, because tests that start services mostly wait for them.

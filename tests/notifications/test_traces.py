@@ -25,10 +25,10 @@ from ingestion import tasks
 from ingestion.inbox import group_commit
 from ingestion.models import InboxMessage
 from notifications.delivery.deliver import deliver
+from tests.config.test_request_metrics import collector, send
 from tests.notifications.receiver import Receiver
 from tests.notifications.rows import Clock, a_destination
 from tests.notifications.test_delivery import a_message
-from tests.test_request_metrics import collector, send
 
 __all__ = ["collector", "send"]
 

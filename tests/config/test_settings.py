@@ -6,7 +6,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from tests.test_imports import APPS
+from tests.house.test_imports import APPS
 
 READERS = {"http_url", "broker_url", "text", "required_text", "integer", "flag", "choice"}
 READERS |= {"comma_separated", "report_url", "marketplace_url", "file_path", "networks", "email"}

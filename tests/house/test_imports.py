@@ -12,7 +12,7 @@ import pytest
 
 from tests.cases import each
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 APPS = {
     "core",
     "access",

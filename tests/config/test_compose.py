@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from config import environment, main
 from core.version import VERSION
-from tests.test_deploy import assert_every_queue_is_read
+from tests.config.test_deploy import assert_every_queue_is_read
 
 DEPLOY = settings.BASE_DIR / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())

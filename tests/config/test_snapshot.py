@@ -9,8 +9,8 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from config.database import snapshot
 from harness.snapshot import MONTHS
+from tests.config.test_backup import program, run_on
 from tests.database import one_server_as
-from tests.test_backup import program, run_on
 
 NEW = "eds_snapshot"
 LOAD = """

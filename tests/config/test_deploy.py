@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management import get_commands
 
 from config.celery import app
-from tests.test_packages import canonical, installed_for
+from tests.house.test_packages import canonical, installed_for
 
 DEPLOY = Path(settings.BASE_DIR) / "deploy"
 UNITS = sorted(DEPLOY.glob("*.service"))

@@ -22,9 +22,9 @@ from engagement.models import Product, ProductLimits
 from ingestion import prometheus_products, tasks
 from ingestion.inbox import group_commit
 from ingestion.models import RefusedCount
+from tests.config.test_alerts import promtool
+from tests.config.test_operations import clean_counters, monitor, read
 from tests.engagement.history import identify, track
-from tests.test_alerts import promtool
-from tests.test_operations import clean_counters, monitor, read
 
 __all__ = ["clean_counters", "monitor"]
 

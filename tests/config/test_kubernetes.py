@@ -11,7 +11,7 @@ from django.urls import resolve
 from config.server import handover
 from core.version import VERSION
 from ingestion import prometheus
-from tests.test_deploy import assert_every_queue_is_read
+from tests.config.test_deploy import assert_every_queue_is_read
 
 FOLDER = settings.BASE_DIR / "deploy" / "kubernetes"
 # Patches look like resources.

@@ -15,7 +15,7 @@ from marketplace.models import SyncRun
 from notifications.models import Destination, OutboxMessage
 from tests.admin.rows import Rows, fill
 from tests.engagement.history import NOON
-from tests.test_imports import APPS
+from tests.house.test_imports import APPS
 
 # Times that say what somebody chose or what was, and that nothing waits for. What belongs to
 # messages says so itself: the inbox, its claims, and the log.

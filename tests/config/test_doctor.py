@@ -32,7 +32,7 @@ from engagement.prometheus import RESCORE
 from ingestion.models import InboxMessage
 from ingestion.prometheus import DRAIN_COUNTER
 from tests.cases import each
-from tests.test_backups import NOON, backup_of
+from tests.config.test_backups import NOON, backup_of
 
 Usage = namedtuple("Usage", "total used free")
 
