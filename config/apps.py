@@ -53,4 +53,4 @@ def _set_up_tracing() -> None:
 
 def _install_queues(**_: Any) -> None:
     # Only a migration needs the broker's SQL.
-    import_module("config.celery.queue_schema").install()
+    import_module("config.database.queue_schema").install()

@@ -10,6 +10,8 @@ from config import ingestion_urls
 from config.openapi import pages
 from config.operations import health, mcp_health
 from config.web import error_pages, guides, static_files
+from console import pages as console_pages
+from console.site import ServiceAdminSite
 from notifications.views import ConfirmEmailView
 from readapi import views as readapi
 from readapi.mcp.views import McpView
@@ -18,6 +20,8 @@ handler400 = "config.web.error_pages.bad_request"
 handler404 = "config.web.error_pages.not_found"
 handler500 = "config.web.error_pages.server_error"
 
+# Here, because processes without addresses, such as workers, need not load them.
+ServiceAdminSite.pages = console_pages
 urlpatterns = [
     *ingestion_urls.DOORS,
     path("v2/workspaces", readapi.WorkspaceList.as_view(), name="v2_workspaces"),

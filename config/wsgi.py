@@ -29,4 +29,4 @@ if not settings.DEBUG:
 application = WebHandler()
 # Django would load the views with the first request and delay it.
 import_module(settings.ROOT_URLCONF)
-import_module("config.server.observing").collector.start()
+application.observing.collector.start()

@@ -1,6 +1,6 @@
 """The admin site: Django's, with its own home page, navigation, and page of background jobs."""
 
-from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from django.contrib.admin import AdminSite
@@ -18,8 +18,13 @@ from core.version import VERSION
 
 
 class ServiceAdminSite(AdminSite):
-    """Django's admin, whose side bar takes the place of the lists of apps and models."""
+    """Django's admin, whose side bar takes the place of the lists of apps and models.
 
+    *pages* is the module ``console.pages``. ``config.urls`` sets it, because what the pages import
+    registers itself with this site, which therefore must exist first.
+    """
+
+    pages: ModuleType
     index_template = "config/home.html"
     empty_value_display = "–"
 
@@ -27,18 +32,16 @@ class ServiceAdminSite(AdminSite):
         context = super().each_context(request)
         if context["has_permission"]:
             context["version"] = VERSION
-            # Imported late: what it imports registers itself with this site. Built late: only then
-            # the page has loaded its row.
-            navigation = import_module("console.dashboard.navigation")
-            context["navigation"] = SimpleLazyObject(lambda: navigation.build_navigation(request))
+            # Built late: only then the page has loaded its row.
+            build = self.pages.navigation.build_navigation
+            context["navigation"] = SimpleLazyObject(lambda: build(request))
         return context
 
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
-        # Imported late: what it imports registers itself with this site.
-        home = import_module("console.dashboard.home")
-        return super().index(request, {**home.home_context(request), **(extra_context or {})})
+        context = self.pages.home.home_context(request)
+        return super().index(request, {**context, **(extra_context or {})})
 
     def i18n_javascript(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -58,9 +61,7 @@ class ServiceAdminSite(AdminSite):
         return own_urls + self._sign_in_urls() + super().get_urls()
 
     def _sign_in_urls(self) -> list[Any]:
-        # Imported late: they use models.
-        account = import_module("access.admin.account")
-        sign_in = import_module("access.admin.sign_in")
+        sign_in = self.pages.sign_in
 
         def wrap(view: Any) -> Any:
             def in_frame(request: HttpRequest, **arguments: Any) -> Any:
@@ -76,13 +77,13 @@ class ServiceAdminSite(AdminSite):
                 sign_in.provider_callback_view,
                 name="single_sign_on_callback",
             ),
-            *account.account_urls(wrap),
+            *self.pages.account.account_urls(wrap),
         ]
 
     def login(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        sign_in = import_module("access.admin.sign_in")
+        sign_in = self.pages.sign_in
         is_again = sign_in.is_again(request)
         if request.method == "GET" and self.has_permission(request) and not is_again:
             return redirect("admin:index")
@@ -113,7 +114,7 @@ class ServiceAdminSite(AdminSite):
     def password_change(  # type: ignore[override]  # it may redirect
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        account = import_module("access.admin.account")
+        account = self.pages.account
         if not account.may_use_password(request.user):
             return redirect("admin:account")
         response: HttpResponse = account.ChangePasswordView.as_view(
@@ -125,21 +126,21 @@ class ServiceAdminSite(AdminSite):
         return response
 
     def jobs(self, request: HttpRequest) -> HttpResponse:
-        response: HttpResponse = _jobs().jobs_view(request, self.each_context(request))
+        response: HttpResponse = self.pages.jobs.jobs_view(request, self.each_context(request))
         return response
 
     def run_job(self, request: HttpRequest, pk: int) -> HttpResponse:
-        response: HttpResponse = _jobs().run_view(request, pk)
+        response: HttpResponse = self.pages.jobs.run_view(request, pk)
         return response
 
     def preferences(self, request: HttpRequest) -> HttpResponse:
-        preferences = import_module("console.dashboard.preferences")
-        response: HttpResponse = preferences.preferences_view(request, self.each_context(request))
+        context = self.each_context(request)
+        response: HttpResponse = self.pages.preferences.preferences_view(request, context)
         return response
 
     def search(self, request: HttpRequest) -> HttpResponse:
-        search = import_module("console.dashboard.search")
-        response: HttpResponse = search.search_view(request, self.each_context(request))
+        context = self.each_context(request)
+        response: HttpResponse = self.pages.search.search_view(request, context)
         return response
 
     def app_index(  # type: ignore[override]  # it redirects instead
@@ -150,7 +151,3 @@ class ServiceAdminSite(AdminSite):
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         """No page lists them."""
         return []
-
-
-def _jobs() -> Any:
-    return import_module("console.dashboard.jobs")

@@ -124,7 +124,8 @@ def _open_parent_death_pipe(**_: Any) -> None:
 def _check_secrets(**_: Any) -> None:
     """Exit if the worker lacks the right keys, because each of its syncs would fail."""
     # Models can be imported only now.
-    preflight = import_module("config.setup.preflight")
+    from config.setup import preflight
+
     try:
         preflight.check_secrets()
     except CommandError as error:

@@ -89,6 +89,7 @@ def _loading_apps() -> Iterator[None]:
 def _load_apps() -> None:
     leave_out_pages()
     django.setup()
+    # What run() needs next, for which PostgreSQL need not have started.
     import_module("config.local.preparation")
 
 

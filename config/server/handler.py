@@ -32,11 +32,11 @@ class WebHandler(LenientHandler):
         # Models can be imported only now.
         from config.server import observing
 
-        self._observing = observing
+        self.observing = observing
 
     def get_response(self, request: HttpRequest) -> HttpResponseBase:
         started = time.perf_counter()
-        span = self._observing.begin(request)
+        span = self.observing.begin(request)
         response = super().get_response(request)
-        self._observing.observe(request, response, time.perf_counter() - started, span)
+        self.observing.observe(request, response, time.perf_counter() - started, span)
         return response

@@ -5,8 +5,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import Error, OperationalError, connection
 
-from config.celery import queue_schema
-from config.database import snapshot
+from config.database import queue_schema, snapshot
 from config.database.pending_migrations import has_pending_migrations
 from core import encryption
 

@@ -10,8 +10,7 @@ from django.test import TransactionTestCase
 from django_celery_beat.models import PeriodicTask
 from pytest_django import Settings
 
-from config.celery import queue_schema
-from config.database import broker
+from config.database import broker, queue_schema
 from engagement.models import Product
 from tests.admin.rows import fill
 from tests.emptying import Fresh

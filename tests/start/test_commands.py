@@ -10,8 +10,7 @@ from django.core.management import call_command
 from django.db import connection
 from pytest_django import Settings
 
-from config.celery import queue_schema
-from config.database import broker
+from config.database import broker, queue_schema
 from config.database.broker import transport_options
 from core import credentials
 from engagement.models import Workspace

@@ -5,7 +5,6 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib import import_module
 from typing import Any
 
 import django
@@ -42,7 +41,8 @@ def _examine() -> list[dict[str, str]]:
         sentence = str(error)
         return [{"check": "settings", "status": "problem", "sentence": sentence, "remedy": remedy}]
     # It can be imported only now.
-    doctor = import_module("config.operations.doctor")
+    from config.operations import doctor
+
     return [asdict(finding) for finding in doctor.examine(timezone.now)]
 
 
