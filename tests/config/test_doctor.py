@@ -40,7 +40,7 @@ Usage = namedtuple("Usage", "total used free")
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "manage.py", "doctor", *arguments]
     environment = {**os.environ, **variables}
-    folder = Path(doctor.__file__).parent.parent
+    folder = Path(doctor.__file__).parents[2]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
