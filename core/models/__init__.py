@@ -1,6 +1,8 @@
-"""Tables of the service's own operation. They keep the names that they had in ``engagement``."""
+"""Tables of the service's own operation. The counts keep the names that they had in
+``engagement``."""
 
+from core.models.jobs import Job
 from core.models.operation_counters import OperationCounter
 from core.models.request_counts import RequestCount
 
-__all__ = ["OperationCounter", "RequestCount"]
+__all__ = ["Job", "OperationCounter", "RequestCount"]

@@ -28,6 +28,8 @@ OF_NO_CONCERN = {
     *("started_at", "finished_at", "state_changed_at", "last_success_at", "last_error_at"),
     *("plain_user_name_until", "since", "unlisted_since", "verified_at", "served_at"),
     *("first_attempt_at", "attempted_at", "last_used_at", "recorded_at", "after_at"),
+    # Of a job: its page alone shows them.
+    *("failed_at", "stepped_at"),
     # The moment of an export's part.
     "read_at",
 }

@@ -1,0 +1,17 @@
+from datetime import timedelta
+from importlib import import_module
+
+from django.apps import AppConfig
+
+# No job waits longer for its next step.
+LONGEST_WAIT = timedelta(days=1)
+
+
+class CoreConfig(AppConfig):
+    name = "core"
+    verbose_name = "Core"
+
+    def ready(self) -> None:
+        # Imports models, which are ready only now.
+        clocks = import_module("core.database.clocks")
+        clocks.register(import_module("core.models").Job, {"due_at": LONGEST_WAIT})

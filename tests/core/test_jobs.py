@@ -1,0 +1,218 @@
+"""Background jobs: each step happens once, whatever dies, and a failure delays no other job."""
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection, transaction
+
+from core.jobs import kinds, run
+from core.jobs.backoff import Backoff
+from core.jobs.kinds import Done, Later, More, Outcome
+from core.jobs.shares import rest_until
+from core.models.jobs import Job
+from tests.cases import each
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+QUEUE = "tests"
+
+
+@pytest.fixture(autouse=True)
+def _no_other_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "_kinds", {})
+
+
+def register(name: str, step: Callable[[Job, datetime], Outcome], **options: Any) -> None:
+    kinds.register(name, name, queue=QUEUE, step=step, **options)
+
+
+def run_at(now: datetime, **options: Any) -> int:
+    return run.run_due(QUEUE, lambda: now, **options)
+
+
+def count_to(total: int, numbers: list[int]) -> Callable[[Job, datetime], Outcome]:
+    def step(job: Job, now: datetime) -> Outcome:
+        number = (job.cursor or 0) + 1
+        numbers.append(number)
+        return Done() if number == total else More(number, progress=number, total=total)
+
+    return step
+
+
+def test_a_job_goes_on_from_its_cursor_until_it_is_done() -> None:
+    numbers: list[int] = []
+    register("count", count_to(3, numbers), every=timedelta(minutes=1))
+    assert run_at(NOON) == 2
+    assert numbers == [1, 2, 3]
+    job = Job.objects.get()
+    assert (job.due_at, job.cursor, job.steps) == (NOON + timedelta(minutes=1), None, 3)
+    run_at(NOON + timedelta(seconds=59))
+    assert numbers == [1, 2, 3]
+
+
+def test_a_job_without_time_keeps_its_place_and_shows_its_progress() -> None:
+    numbers: list[int] = []
+    register("count", count_to(3, numbers))
+    assert run_at(NOON, out_of_time=lambda: True) == 1
+    job = Job.objects.get()
+    assert (job.cursor, job.progress, job.total) == (1, 1, 3)
+    run_at(NOON)
+    assert numbers == [1, 2, 3]
+
+
+def test_every_due_job_gets_a_step_even_if_time_is_out() -> None:
+    numbers: list[int] = []
+    for name in ("a", "b", "c"):
+        register(name, count_to(9, numbers))
+    assert run_at(NOON, out_of_time=lambda: True) == 3
+
+
+def test_a_failure_is_kept_waits_and_delays_no_other_job() -> None:
+    numbers: list[int] = []
+
+    def fail(job: Job, now: datetime) -> Outcome:
+        raise ValueError("no luck\nDETAIL: the row of ada@example.com")
+
+    backoff = Backoff(timedelta(seconds=5), 3, timedelta(hours=1))
+    register("fails", fail, backoff=backoff)
+    register("count", count_to(2, numbers))
+    run_at(NOON)
+    assert numbers == [1, 2]
+    job = Job.objects.get(kind="fails")
+    assert (job.failures, job.error) == (1, "ValueError: no luck")
+    assert job.due_at == NOON + timedelta(seconds=5)
+    run_at(NOON + timedelta(seconds=5))
+    job.refresh_from_db()
+    assert (job.failures, job.due_at) == (2, NOON + timedelta(seconds=20))
+
+
+def test_an_idle_job_looks_for_work_at_each_run_and_writes_nothing() -> None:
+    numbers: list[int] = []
+    register("count", count_to(1, numbers))
+    for _ in range(3):
+        run_at(NOON)
+    assert numbers == [1, 1, 1]
+    assert Job.objects.get().steps == 0
+
+
+def test_a_worker_that_dies_in_a_step_leaves_it_to_another() -> None:
+    cursors: list[int | None] = []
+
+    def step(job: Job, now: datetime) -> Outcome:
+        cursors.append(job.cursor)
+        if len(cursors) == 2:
+            # The server ends the connection, as it does when its client is killed.
+            connection.ensure_connection()
+            assert connection.connection is not None
+            connection.connection.close()
+        return More(len(cursors)) if len(cursors) < 4 else Done()
+
+    register("dies", step)
+    with pytest.raises(OperationalError):
+        run_at(NOON)
+    connection.close()
+    run_at(NOON)
+    assert cursors == [None, 1, 1, 3]
+
+
+def test_a_failed_step_leaves_nothing_behind() -> None:
+    def fail(job: Job, now: datetime) -> Outcome:
+        Job.objects.create(kind="left behind")
+        raise ValueError
+
+    register("fails", fail)
+    run_at(NOON)
+    assert not Job.objects.filter(kind="left behind").exists()
+
+
+def test_a_step_that_succeeds_clears_the_failures() -> None:
+    register("count", count_to(1, []))
+    Job.objects.create(kind="count", due_at=NOON, failures=3, error="no luck")
+    run_at(NOON)
+    job = Job.objects.get()
+    assert (job.failures, job.error) == (0, "")
+
+
+def test_a_paused_job_rests_until_it_is_resumed() -> None:
+    numbers: list[int] = []
+    register("count", count_to(1, numbers))
+    job = Job.objects.create(kind="count", due_at=NOON)
+    assert run.pause(job.pk)
+    run_at(NOON)
+    assert numbers == []
+    assert run.resume(job.pk, NOON)
+    run_at(NOON)
+    assert numbers == [1]
+
+
+def test_a_job_that_waits_runs_at_its_time_or_when_it_is_requested() -> None:
+    times: list[datetime] = []
+
+    def step(job: Job, now: datetime) -> Outcome:
+        times.append(now)
+        return Later(now + timedelta(hours=1))
+
+    register("waits", step)
+    run_at(NOON)
+    soon = NOON + timedelta(minutes=1)
+    run_at(soon)
+    run.request("waits", soon)
+    run_at(soon)
+    assert times == [NOON, soon]
+
+
+def test_jobs_of_one_kind_are_told_apart_by_their_keys() -> None:
+    keys: list[str] = []
+
+    def step(job: Job, now: datetime) -> Outcome:
+        keys.append(job.key)
+        return Done()
+
+    register("each", step)
+    for key in ("1", "2", "1"):
+        run.request("each", NOON, key)
+    run_at(NOON)
+    assert sorted(keys) == ["1", "2"]
+
+
+def test_another_worker_skips_the_job_whose_step_is_under_way() -> None:
+    numbers: list[int] = []
+    register("count", count_to(1, numbers))
+    run.request("count", NOON)
+    with transaction.atomic():
+        Job.objects.select_for_update().get()
+        other: list[int] = []
+
+        def work() -> None:
+            try:
+                other.append(run_at(NOON))
+            finally:
+                connection.close()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert (other, numbers) == ([0], [])
+
+
+def test_a_job_of_a_kind_that_this_release_does_not_know_stays() -> None:
+    Job.objects.create(kind="of the next release", due_at=NOON)
+    assert run_at(NOON) == 0
+    assert Job.objects.get().due_at == NOON
+
+
+@each(
+    ("failures", "seconds"),
+    [(1, 5), (2, 15), (3, 45), (4, 60), (5_000, 60)],
+)
+def test_a_backoff_grows_to_its_longest_wait(failures: int, seconds: int) -> None:
+    backoff = Backoff(timedelta(seconds=5), 3, timedelta(minutes=1))
+    assert backoff.delay(failures) == timedelta(seconds=seconds)
+
+
+def test_work_rests_so_long_that_it_keeps_its_share() -> None:
+    assert rest_until(NOON, 2.0, 0.05) == NOON + timedelta(seconds=40)
