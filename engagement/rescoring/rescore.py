@@ -10,6 +10,7 @@ from typing import LiteralString
 from django.db import transaction
 
 from core.database import distribution, locks, nodes, pace, product_statistics, sql, statistics
+from core.jobs.run import run_due
 from engagement import changes, traces
 from engagement.models import ScoreSet
 from engagement.orders import stored as orders
@@ -32,6 +33,8 @@ SHARED_SECONDS = 60.0
 # While another product is unfinished, the new requests of a finished one wait this long. Each of
 # its subjects is scored at most once in this time.
 PAUSE_SECONDS = 1.0
+
+QUEUE = "scoring"
 
 # Machines whose clocks differ by less do not take each other's new day back.
 CLOCK_TOLERANCE = timedelta(hours=1)
@@ -56,11 +59,9 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     sets.build_requested(now, today, out_of_time)
     past_benchmarks.refresh_due(now, out_of_time)
     benchmarks.refresh_due(now, stamping.note_moved_thresholds)
-    stamping.stamp_pending(out_of_time)
     counts.refresh_due(now)
     orders.refresh_due(now, out_of_time)
-    entries.work_off_backlog(now, out_of_time)
-    sets.delete_retired(now, out_of_time)
+    run_due(QUEUE, clock, out_of_time)
     return scored
 
 

@@ -15,6 +15,8 @@ from django.db.models import Prefetch, Q, QuerySet
 from django.utils.formats import date_format
 
 from core.database import locks, nodes, pace, retries, sql
+from core.jobs.kinds import Done, More, Outcome
+from core.models import Job
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
 from engagement.models.scores import FORMULA_VERSION
 from engagement.orders import stored as orders
@@ -220,35 +222,32 @@ _DELETE: LiteralString = """
 """
 
 
-def delete_retired(now: datetime, out_of_time: Callable[[], bool]) -> None:
-    """Delete the sets that nobody reads any longer, in bounded steps."""
+def delete_retired(job: Job, now: datetime) -> Outcome:
+    """A step of a job: delete some rows of a set that nobody reads any longer, or the empty set."""
     is_unread = Q(retired_at=None) | Q(retired_at__lt=now - RETIRED_RETENTION)
-    retired = ScoreSet.objects.filter(is_unread, state=ScoreSet.State.RETIRED)
+    retired = ScoreSet.objects.filter(is_unread, state=ScoreSet.State.RETIRED).order_by("pk")
+    # Rescoring may have started before the set was retired.
     for score_set in nodes.reachable(retired):
-        while _delete_rows(score_set) and not out_of_time():
-            pass
+        if locks.try_lock_scoring(score_set.product_id) and _delete_rows(score_set):
+            return More()
+    return Done()
 
 
 def _delete_rows(score_set: ScoreSet) -> bool:
-    """Delete some rows of the set, or the empty set; return whether there is more to delete."""
-    with transaction.atomic(durable=True):
-        # Rescoring may have started before the set was retired.
-        if not locks.try_lock_scoring(score_set.product_id):
-            return False
-        parameters = {
-            "product": score_set.product_id,
-            "score_set": score_set.pk,
-            "rows": ROWS_PER_DELETION,
-        }
-        for kind in (USERS, ACCOUNTS):
-            table = kind.engagement_table
-            statement = _DELETE.format(table=table, on_node=sql.on_node(table))
-            if sql.execute(statement, parameters):
-                return True
-        if orders.delete_order_of(score_set):
+    """Return whether anything was deleted."""
+    parameters = {
+        "product": score_set.product_id,
+        "score_set": score_set.pk,
+        "rows": ROWS_PER_DELETION,
+    }
+    for kind in (USERS, ACCOUNTS):
+        table = kind.engagement_table
+        statement = _DELETE.format(table=table, on_node=sql.on_node(table))
+        if sql.execute(statement, parameters):
             return True
+    if not orders.delete_order_of(score_set):
         score_set.delete()
-        return False
+    return True
 
 
 # --- Progress -------------------------------------------------------------------------------

@@ -5,16 +5,17 @@ show, and the subjects that a new day, an edited rule, or the scores of others a
 out of a segment.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
-from datetime import date
+from datetime import date, datetime
 from typing import Any, LiteralString, TypeAlias, cast
 
-from django.db import transaction
 from django.db.models import Case, Q, Value, When
 from django.db.models.lookups import Exact
 
 from core.database import locks, nodes, sql
+from core.jobs.kinds import Done, More, Outcome
+from core.models import Job
 from engagement import changes
 from engagement.metric_names import MetricName, Scope
 from engagement.models import (
@@ -106,38 +107,35 @@ def _moved_values(before: ScoreSet, after: ScoreSet, kind: Kind) -> set[tuple[st
     }
 
 
-def stamp_pending(out_of_time: Callable[[], bool]) -> None:
-    """Stamp whose segments changed with the day, their rules, and others' scores, step by step.
-
-    Each makes at least one step, so that busy recording delays none forever.
-    """
+def stamp_pending(job: Job, now: datetime) -> Outcome:
+    """A step of a job: stamp some whose segments changed with the day, their rules, or others'
+    scores."""
     models: tuple[type[Pending], ...] = (TurnedDay, EditedRule, MovedThreshold)
     for model in models:
-        pending = nodes.reachable(model.objects.order_by("pk"), "score_set__product_id")
-        for pk in list(pending.values_list("pk", flat=True)):
-            while _stamp_some(model, pk) and not out_of_time():
-                pass
+        rows = model.objects.order_by("pk").select_related("score_set")
+        for pending in nodes.reachable(rows, "score_set__product_id"):
+            if _stamp_some(pending):
+                return More()
+    return Done()
 
 
-def _stamp_some(model: type[Pending], pk: int) -> bool:
-    """One step. Return False if nothing is left or another worker scores the product."""
-    with transaction.atomic(durable=True):
-        pending = model.objects.filter(pk=pk).select_related("score_set").first()
-        if pending is None or not locks.try_lock_scoring(pending.score_set.product_id):
+def _stamp_some(pending: Pending) -> bool:
+    """Return False if another worker scores the product, or the rows wait for others."""
+    if not locks.try_lock_scoring(pending.score_set.product_id):
+        return False
+    if isinstance(pending, EditedRule):
+        days = TurnedDay.objects.filter(score_set=pending.score_set_id, kind=pending.kind)
+        if days.exists():
+            # It compares rules on one day, so the days come first.
             return False
-        if isinstance(pending, EditedRule):
-            days = TurnedDay.objects.filter(score_set=pending.score_set_id, kind=pending.kind)
-            if days.exists():
-                # It compares rules on one day, so the days come first.
-                return False
-        is_current = pending.score_set.state == ScoreSet.State.CURRENT
-        moves = _moves(pending) if is_current else Q()
-        last = _stamp_step(pending, moves) if moves else None
-        if last is None:
-            pending.delete()
-            return False
-        model.objects.filter(pk=pk).update(stamped_until=last)
-        return True
+    is_current = pending.score_set.state == ScoreSet.State.CURRENT
+    moves = _moves(pending) if is_current else Q()
+    last = _stamp_step(pending, moves) if moves else None
+    if last is None:
+        pending.delete()
+    else:
+        type(pending).objects.filter(pk=pending.pk).update(stamped_until=last)
+    return True
 
 
 def _stamp_step(pending: Pending, moves: Q) -> int | None:

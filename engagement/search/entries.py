@@ -1,12 +1,12 @@
 """Keeps the search's entries up to date: scoring calls this for the subjects that changed."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import LiteralString
 
-from django.db import transaction
-
 from core.database import locks, nodes, sql
+from core.jobs.kinds import Done, More, Outcome
+from core.models import Job
 from engagement.metric_names import Scope
 from engagement.models import SearchBacklog, SearchEntry
 
@@ -100,29 +100,28 @@ _NEXT_IDS: LiteralString = """
 """
 
 
-def work_off_backlog(now: datetime, out_of_time: Callable[[], bool]) -> None:
-    """Index the subjects that are older than the search, step by step."""
-    backlogs = nodes.reachable(SearchBacklog.objects.all())
-    for product_id, kind in list(backlogs.values_list("product_id", "kind")):
-        scope: Scope = "user" if kind == Kind.USER else "account"
-        while not out_of_time() and _index_some(product_id, scope):
-            pass
+def work_off_backlog(job: Job, now: datetime) -> Outcome:
+    """A step of a job: index some subjects that are older than the search."""
+    backlogs = nodes.reachable(SearchBacklog.objects.order_by("product_id", "kind"))
+    for product_id, kind in backlogs.values_list("product_id", "kind"):
+        if _index_some(product_id, "user" if kind == Kind.USER else "account"):
+            return More()
     SearchBacklog.objects.filter(opened_at__lt=now - BACKLOG_AGE).delete()
+    return Done()
 
 
 def _index_some(product_id: int, scope: Scope) -> bool:
-    """One step. Return False if nothing is left or another worker scores the product."""
-    with transaction.atomic(durable=True):
-        if not locks.try_lock_scoring(product_id):
-            return False
-        backlog = SearchBacklog.objects.filter(product=product_id, kind=KINDS[scope])
-        after = backlog.values_list("indexed_until", flat=True).first()
-        if after is None:
-            return False
-        statement = _NEXT_IDS.format(table=f"engagement_{scope}")
-        parameters = {"product": product_id, "after": after, "limit": BACKLOG_STEP}
-        ids = [id for (id,) in sql.fetch(statement, parameters)]
-        if ids:
-            index(product_id, scope, ids)
-            backlog.update(indexed_until=ids[-1])
-        return bool(ids)
+    """Return False if nothing is left or another worker scores the product."""
+    if not locks.try_lock_scoring(product_id):
+        return False
+    backlog = SearchBacklog.objects.filter(product=product_id, kind=KINDS[scope])
+    after = backlog.values_list("indexed_until", flat=True).first()
+    if after is None:
+        return False
+    statement = _NEXT_IDS.format(table=f"engagement_{scope}")
+    parameters = {"product": product_id, "after": after, "limit": BACKLOG_STEP}
+    ids = [id for (id,) in sql.fetch(statement, parameters)]
+    if ids:
+        index(product_id, scope, ids)
+        backlog.update(indexed_until=ids[-1])
+    return bool(ids)

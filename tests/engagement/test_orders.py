@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
+from engagement.jobs import DELETE_RETIRED
 from engagement.models import CachedCounts, OrderChunk, ScoreSet, StoredOrder
 from engagement.orders import columns, pages, stored
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import deletion, forgetting
-from engagement.rescoring import sets
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.segments import counts
 from tests.engagement.history import NOON
 from tests.engagement.rows import account, ago, user
+from tests.jobs import run_job
 
 pytestmark = pytest.mark.django_db
 
@@ -251,7 +252,7 @@ def test_orders_are_deleted_with_their_set_and_product(
     customers.workspace.scores = None
     customers.workspace.save()
     ScoreSet.objects.update(state=ScoreSet.State.RETIRED, retired_at=None)
-    sets.delete_retired(NOON, lambda: False)
+    run_job(DELETE_RETIRED, NOON)
     assert not (StoredOrder.objects.exists() or OrderChunk.objects.exists())
 
 

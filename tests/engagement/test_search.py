@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from core.database import sql
+from engagement.jobs import INDEX_BACKLOG
 from engagement.messages import Alias
 from engagement.metric_names import Scope
 from engagement.models import Account, Product, SearchBacklog, SearchEntry, User
@@ -14,6 +15,7 @@ from engagement.rescoring.rescore import rescore
 from engagement.search import entries, lookup
 from tests.cases import each
 from tests.engagement.history import NOON, group, identify, tell, track
+from tests.jobs import run_job
 
 pytestmark = pytest.mark.django_db
 
@@ -129,11 +131,11 @@ def test_subjects_that_are_older_than_the_search_are_indexed_step_by_step(
     SearchEntry.objects.all().delete()
     entries.open_backlog(customers.pk, NOON)
     monkeypatch.setattr(entries, "BACKLOG_STEP", 2)
-    entries.work_off_backlog(NOON, lambda: SearchEntry.objects.count() >= 2)
+    run_job(INDEX_BACKLOG, NOON, lambda: SearchEntry.objects.count() >= 2)
     assert SearchEntry.objects.count() == 2
     # An older release, still running during the upgrade, adds an account without an entry.
     tell(customers, group("late", name="Late Ltd."))
-    entries.work_off_backlog(NOON, lambda: False)
+    run_job(INDEX_BACKLOG, NOON)
     assert matches(customers, "ember") == [ID, "remember"]
     assert matches(customers, "late") == ["late"]
     assert SearchBacklog.objects.count() == 2

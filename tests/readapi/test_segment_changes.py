@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 
 from core.database import locks
 from engagement import changes
+from engagement.jobs import STAMP_CHANGES
 from engagement.models import (
     Account,
     AccountEngagement,
@@ -33,6 +34,7 @@ from engagement.rescoring.rescore import rescore
 from engagement.rules.rules import parse_rule
 from engagement.scores import benchmarks
 from tests.engagement.history import NOON, group, identify, tell
+from tests.jobs import run_job
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import SCORED_DAY, make_account, scores_of
 from tests.readapi.scored import fill
@@ -147,7 +149,7 @@ def test_an_edit_waits_for_the_day_and_a_lost_workspace_for_nobody(acme: Product
     segment = Segment.objects.create(
         workspace=workspace, scope="user", name="New ones", conditions=[NEW]
     )
-    stamping.stamp_pending(lambda: False)
+    run_job(STAMP_CHANGES, NOON)
     assert not EditedRule.objects.exists()
     segment.conditions = [ACTIVE]
     segment.save()
@@ -175,7 +177,7 @@ def test_new_neighbors_report_exactly_those_whom_they_lift_into_a_segment(
     top_half = Segment(workspace=workspace, scope="account", name="Top half")
     top_half.conditions = [TOP_HALF]
     top_half.save()
-    stamping.stamp_pending(lambda: False)
+    run_job(STAMP_CHANGES, NOON)
     mirror = SegmentMirror(acme_reads, workspace, "accounts")
     mirror.read()
     before, members_before = dict(mirror.records), mirror.members()[top_half.pk]
@@ -183,7 +185,7 @@ def test_new_neighbors_report_exactly_those_whom_they_lift_into_a_segment(
 
     newcomers = {make_account(workspace, f"1 new {n}", 1).pk for n in range(20)}
     assert compute_benchmarks(workspace).count() == 1
-    stamping.stamp_pending(lambda: False)
+    run_job(STAMP_CHANGES, NOON)
     assert not MovedThreshold.objects.exists()
     changed = {row["tracking_id"] for row in acme_reads(mirror.address).json()["data"]}
     mirror.read()
@@ -226,7 +228,7 @@ def test_only_a_segment_that_compares_with_others_has_thresholds_that_move(
     for number in range(9):
         make_account(workspace, f"low {number}", 1)
     assert compute_benchmarks(workspace).count() == 1
-    stamping.stamp_pending(lambda: False)
+    run_job(STAMP_CHANGES, NOON)
     assert not MovedThreshold.objects.exists()
 
 
@@ -272,11 +274,11 @@ def test_a_mirror_knows_whom_only_others_move(
         if chance.random() < 0.6:
             compute_benchmarks(workspace)
         if chance.random() < 0.6:
-            stamping.stamp_pending(partial(next, interruptions(chance)))
+            run_job(STAMP_CHANGES, NOON, partial(next, interruptions(chance)))
         if chance.random() < 0.4:
             mirror.read()
     compute_benchmarks(workspace)
-    stamping.stamp_pending(lambda: False)
+    run_job(STAMP_CHANGES, NOON)
     mirror.read()
     listed = members_by_segment(acme_reads, workspace)["accounts"]
     assert {pk: ids for pk, ids in listed.items() if ids} == mirror.members()
