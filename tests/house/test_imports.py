@@ -1,10 +1,11 @@
-"""Imports point one way: between apps (each of the others imports engagement, and nothing else)
-and between the rooms inside each app."""
+"""Imports point one way, between apps and between the rooms inside each app, and the house stays
+small: floors, arrows, the functions on a message's way, and all lines have upper bounds."""
 
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -38,28 +39,100 @@ ALLOWED = {
     # It wires everybody together: addresses, commands, the first start.
     "config": APPS,
 }
+# Upper bounds, so that features cannot spend them unseen: floors and arrows of each package. Raise
+# one only together with the reason, in docs/decisions.md; lower it when you take rooms away.
+BOUNDS = {
+    "core": (3, 11),
+    "engagement": (9, 90),
+    "access": (5, 14),
+    "ingestion": (6, 65),
+    "readapi": (8, 72),
+    "marketplace": (6, 31),
+    "notifications": (7, 29),
+    "exports": (6, 29),
+    "console": (5, 12),
+    "config": (8, 44),
+}
+# The packages that docs/architecture.md draws, and what it leaves out of each: Django looks for
+# these by name, and rooms of the package import none of them.
+DRAWN = ["core", "engagement", "access", "ingestion", "marketplace", "console", "config"]
+UNDRAWN = {"__init__", "apps", "management", "templatetags", "wsgi"}
+PRODUCT_LINES = 68_000
+# What a message runs through from the request to its score.
+HOT_PATH = (
+    "ingestion/doors",
+    "ingestion/inbox",
+    "ingestion/drain",
+    "engagement/recording",
+    "engagement/rescoring",
+)
+HOT_PATH_LINES = 45
+# Longer today. Nothing joins them.
+LONG_FUNCTIONS = {"ingestion/drain/processing.py:_process": 63}
 # What runs the service from outside. Benchmarks and proofs share the harness and nothing else.
 OUTSIDE = {"tests", "benchmarks", "proofs", "harness"}
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of each import in the file, those inside functions included."""
-    for node in ast.walk(ast.parse(path.read_text())):
+def imports_in(source: str) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of each import, those inside functions included."""
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno} imports relatively"
+            assert node.level == 0, f"line {node.lineno} imports relatively"
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def imported_rooms(package: str) -> dict[str, set[str]]:
+@cache  # Several tests read each file, and parsing takes a while.
+def imports_of(source: str) -> list[tuple[int, str]]:
+    return list(imports_in(source))
+
+
+def imports(path: Path) -> list[tuple[int, str]]:
+    """Line and dotted name of each import in the file."""
+    return imports_of(path.read_text())
+
+
+def sources(folder: Path) -> list[Path]:
+    """The folder's modules, without migrations."""
+    return [path for path in folder.rglob("*.py") if "migrations" not in path.parts]
+
+
+def imported_rooms(package: str, root: Path = ROOT) -> dict[str, set[str]]:
     """The rooms (folders and modules at the first level) that each room of the package imports."""
     rooms: dict[str, set[str]] = defaultdict(set)
-    for path in (ROOT / package).rglob("*.py"):
-        room = path.relative_to(ROOT / package).parts[0].removesuffix(".py")
+    for path in sources(root / package):
+        room = path.relative_to(root / package).parts[0].removesuffix(".py")
         names = [name.split(".") for _, name in imports(path)]
         rooms[room] |= {name[1] for name in names if name[0] == package} - {room}
     return rooms
+
+
+def floors(rooms: Mapping[str, set[str]]) -> int:
+    """How many rooms the longest chain of imports has."""
+
+    @cache
+    def floor(room: str) -> int:
+        return 1 + max(map(floor, rooms.get(room, ())), default=0)
+
+    return max(map(floor, rooms))
+
+
+def arrows(rooms: Mapping[str, set[str]]) -> int:
+    """How many pairs of rooms there are of which one imports the other."""
+    return sum(map(len, rooms.values()))
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text().splitlines())
+
+
+def lines_of(source: str) -> Iterator[tuple[str, int]]:
+    """Name and lines of each function, its signature and docstring included."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            yield node.name, node.end_lineno - node.lineno + 1
 
 
 @pytest.mark.parametrize("package", ALLOWED)
@@ -119,22 +192,79 @@ def test_the_rooms_of_a_package_form_no_import_circle(package: str) -> None:
         pytest.fail(f"Import circle in {package}: {' ← '.join(error.args[1])}")
 
 
+@pytest.mark.parametrize("package", ALLOWED)
+def test_a_package_keeps_its_floors_and_arrows(package: str) -> None:
+    rooms = imported_rooms(package)
+    most_floors, most_arrows = BOUNDS[package]
+    assert floors(rooms) <= most_floors
+    assert arrows(rooms) <= most_arrows
+
+
+def test_one_more_import_counts_as_an_arrow_and_a_floor(tmp_path: Path) -> None:
+    house = {
+        "models/users.py": "import json\n",
+        "scores/raw.py": "from house.models.users import User\nfrom house.scores import sums\n",
+        "scores/sums.py": "",
+        "tasks.py": "def rescore():\n    import house.models\n",
+        "migrations/0001_initial.py": "import house.tasks\n",
+    }
+    for path, text in house.items():
+        file = tmp_path / "house" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    rooms = imported_rooms("house", tmp_path)
+    assert (floors(rooms), arrows(rooms)) == (2, 2)
+    with (tmp_path / "house" / "tasks.py").open("a") as tasks:
+        tasks.write("from house.scores import raw\n")
+    rooms = imported_rooms("house", tmp_path)
+    assert (floors(rooms), arrows(rooms)) == (3, 3)
+
+
+def test_no_function_on_a_messages_way_is_long() -> None:
+    functions = {
+        f"{path.relative_to(ROOT)}:{name}": length
+        for folder in HOT_PATH
+        for path in sources(ROOT / folder)
+        for name, length in lines_of(path.read_text())
+    }
+    too_long = {
+        name: length
+        for name, length in functions.items()
+        if length > LONG_FUNCTIONS.get(name, HOT_PATH_LINES)
+    }
+    assert too_long == {}
+    assert [name for name in LONG_FUNCTIONS if functions.get(name, 0) <= HOT_PATH_LINES] == []
+
+
+def test_a_functions_lines_are_counted_from_its_signature_to_its_end() -> None:
+    source = (
+        "@cache\ndef outer(\n    row,\n):\n    def inner():\n        return 1\n\n    return 2\n"
+    )
+    assert dict(lines_of(source)) == {"outer": 7, "inner": 2}
+
+
+def test_the_product_keeps_within_its_lines() -> None:
+    files = [path for package in ALLOWED for path in sources(ROOT / package)]
+    assert sum(map(lines, files)) <= PRODUCT_LINES
+
+
 def drawn_rooms(package: str) -> list[list[str]]:
     """The lines of the drawing in docs/architecture.md."""
     _, _, drawing = (ROOT / "docs" / "architecture.md").read_text().partition(f"\n{package}\n  ")
     return [line.split() for line in re.split(r"\n\n|\n```", drawing)[0].splitlines()]
 
 
-@each("package", ["engagement", "ingestion"])
+@each("package", DRAWN)
 def test_the_drawn_rooms_import_from_the_lines_above_alone(package: str) -> None:
     rooms = imported_rooms(package)
-    lines = drawn_rooms(package)
-    assert lines
+    drawing = drawn_rooms(package)
+    drawn = {room for row in drawing for room in row}
+    assert drawn == set(rooms) - UNDRAWN
     above: set[str] = set()
-    for line in lines:
-        for room in line:
-            assert rooms[room] & {name for row in lines for name in row} <= above, room
-        above |= set(line)
+    for row in drawing:
+        for room in row:
+            assert rooms[room] & drawn <= above, room
+        above |= set(row)
 
 
 @pytest.mark.parametrize("package", ["benchmarks", "proofs", "harness"])
