@@ -42,7 +42,7 @@ ALLOWED = {
 # Upper bounds, so that features cannot spend them unseen: floors and arrows of each package. Raise
 # one only together with the reason, in docs/decisions.md; lower it when you take rooms away.
 BOUNDS = {
-    "core": (3, 11),
+    "core": (3, 13),
     "engagement": (9, 90),
     "access": (5, 14),
     "ingestion": (6, 65),
@@ -50,8 +50,8 @@ BOUNDS = {
     "marketplace": (6, 31),
     "notifications": (7, 29),
     "exports": (6, 29),
-    "console": (5, 12),
-    "config": (8, 44),
+    "console": (5, 13),
+    "config": (6, 45),
 }
 # The packages that docs/architecture.md draws, and what it leaves out of each: Django looks for
 # these by name, and rooms of the package import none of them.
