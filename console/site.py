@@ -55,6 +55,15 @@ class ServiceAdminSite(AdminSite):
         own_urls = [
             path("jobs/", self.admin_view(self.jobs), name="jobs"),
             path("jobs/<int:pk>/run/", self.admin_view(self.run_job), name="jobs_run"),
+            *(
+                path(
+                    f"jobs/steps/<int:pk>/{change}/",
+                    self.admin_view(self.change_job),
+                    {"change": change},
+                    name=f"jobs_{change}",
+                )
+                for change in ("pause", "resume")
+            ),
             path("search/", self.admin_view(self.search), name="search"),
             path("preferences/", self.admin_view(self.preferences), name="preferences"),
         ]
@@ -131,6 +140,10 @@ class ServiceAdminSite(AdminSite):
 
     def run_job(self, request: HttpRequest, pk: int) -> HttpResponse:
         response: HttpResponse = self.pages.jobs.run_view(request, pk)
+        return response
+
+    def change_job(self, request: HttpRequest, pk: int, change: str) -> HttpResponse:
+        response: HttpResponse = self.pages.jobs.change_view(request, pk, change)
         return response
 
     def preferences(self, request: HttpRequest) -> HttpResponse:

@@ -18,7 +18,10 @@ from kombu.exceptions import OperationalError
 
 from access.pages.pages import not_allowed
 from access.pages.scoping import sees_all_products
+from access.trail import entries
 from core import telemetry
+from core.jobs import kinds, run
+from core.models import Job as StepwiseJob
 from core.models import OperationCounter
 from core.time_format import format_ago, format_until
 from engagement.prometheus import RESCORE
@@ -71,6 +74,23 @@ EXPIRES_AFTER = 60
 
 
 @dataclass(frozen=True)
+class StepRow:
+    """A job that goes on step by step. ``duration`` is the average of its steps."""
+
+    pk: int
+    name: str
+    description: str
+    state: str
+    progress: str
+    last_step: SafeString | str
+    duration: str
+    next_step: SafeString | str
+    error: str
+    is_paused: bool
+    is_failing: bool
+
+
+@dataclass(frozen=True)
 class Job:
     """A row of the page. ``duration`` is the average, empty if it is not recorded."""
 
@@ -86,7 +106,13 @@ class Job:
 def jobs_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     """All background jobs. For superusers only."""
     _require_superuser(request)
-    context = {**context, "title": "Background jobs", "jobs": list(list_jobs(timezone.now()))}
+    now = timezone.now()
+    context = {
+        **context,
+        "title": "Background jobs",
+        "jobs": list(list_jobs(now)),
+        "stepwise": list(list_stepwise(now)),
+    }
     return TemplateResponse(request, "config/jobs.html", context)
 
 
@@ -103,6 +129,71 @@ def run_view(request: HttpRequest, pk: int) -> HttpResponse:
     else:
         messages.success(request, f"{_name(task)} starts as soon as a worker is free.")
     return redirect("admin:jobs")
+
+
+def change_view(request: HttpRequest, pk: int, change: str) -> HttpResponse:
+    """Pause a stepwise job, resume it, or have its next step run as soon as a worker is free."""
+    _require_superuser(request)
+    if request.method != "POST":
+        return not_allowed(request, ["POST"])
+    job = get_object_or_404(StepwiseJob, pk=pk)
+    if change == "pause":
+        run.pause(job.pk)
+        messages.success(request, f"{_title(job)} is paused. What it does waits until you resume.")
+    else:
+        run.resume(job.pk, timezone.now())
+        messages.success(request, f"{_title(job)} goes on as soon as a worker is free.")
+    changes = {"paused": [job.is_paused, change == "pause"]}
+    entries.record(
+        entries.actor_of(request),
+        entries.Action.CHANGED,
+        "background job",
+        object_id=job.pk,
+        name=_title(job),
+        changes=changes if job.is_paused != (change == "pause") else None,
+        note="" if job.is_paused or change == "pause" else "Run now",
+    )
+    return redirect("admin:jobs")
+
+
+def list_stepwise(now: datetime) -> Iterator[StepRow]:
+    """The jobs that go on step by step, those that fail first."""
+    for job in StepwiseJob.objects.order_by("-failures", "kind", "key"):
+        kind = kinds.get(job.kind)
+        yield StepRow(
+            pk=job.pk,
+            name=_title(job),
+            description=kind.label
+            if kind
+            else "Of another release. No worker of this one runs it.",
+            state=_state(job),
+            progress=f"{job.progress:,} of {job.total:,}" if job.total else "",
+            last_step=format_ago(job.stepped_at, now) if job.stepped_at else "Nothing to do yet",
+            duration=_seconds(job.seconds / job.steps) if job.steps else "",
+            next_step=_next_step(job, now),
+            error=job.error,
+            is_paused=job.is_paused,
+            is_failing=bool(job.failures),
+        )
+
+
+def _title(job: StepwiseJob) -> str:
+    name = str(job)
+    return name[:1].upper() + name[1:]
+
+
+def _state(job: StepwiseJob) -> str:
+    if job.is_paused:
+        return "Paused"
+    if job.failures:
+        return f"Failed {job.failures:,} times in a row" if job.failures > 1 else "Failed"
+    return "In progress" if job.cursor is not None else "Idle"
+
+
+def _next_step(job: StepwiseJob, now: datetime) -> SafeString | str:
+    if job.is_paused:
+        return "When it is resumed"
+    return format_until(job.due_at, now) if job.due_at and job.due_at > now else "At the next run"
 
 
 def list_jobs(now: datetime) -> Iterator[Job]:
@@ -156,7 +247,10 @@ def _schedule(task: PeriodicTask) -> str:
 def _average(counter: OperationCounter | None) -> str:
     if counter is None or not counter.runs:
         return ""
-    seconds = counter.seconds / counter.runs
+    return _seconds(counter.seconds / counter.runs)
+
+
+def _seconds(seconds: float) -> str:
     return f"{seconds * 1000:,.0f} ms" if seconds < 1 else f"{seconds:,.1f} s"
 
 

@@ -10,7 +10,7 @@ from copy import copy
 from datetime import date, datetime
 from typing import Any, LiteralString, TypeAlias, cast
 
-from django.db.models import Case, Q, Value, When
+from django.db.models import Case, Q, QuerySet, Value, When
 from django.db.models.lookups import Exact
 
 from core.database import locks, nodes, sql
@@ -112,7 +112,7 @@ def stamp_pending(job: Job, now: datetime) -> Outcome:
     scores."""
     models: tuple[type[Pending], ...] = (TurnedDay, EditedRule, MovedThreshold)
     for model in models:
-        rows = model.objects.order_by("pk").select_related("score_set")
+        rows: QuerySet[Any] = model.objects.order_by("pk").select_related("score_set")
         for pending in nodes.reachable(rows, "score_set__product_id"):
             if _stamp_some(pending):
                 return More()

@@ -14,7 +14,10 @@ from django.utils.html import strip_tags
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 from kombu.exceptions import OperationalError
 
+from access.models import TrailEntry
 from core import telemetry
+from core.models import Job
+from engagement.jobs import INDEX_BACKLOG, STAMP_CHANGES
 from engagement.models import Product
 from ingestion.prometheus import DRAIN_COUNTER
 from tests.admin.rows import Rows
@@ -139,3 +142,36 @@ def test_nobody_edits_a_background_job(root: Client, job: PeriodicTask) -> None:
 def test_only_superusers_see_and_run_jobs(member: Client, job: PeriodicTask) -> None:
     assert member.get(reverse("admin:jobs")).status_code == 403
     assert member.post(reverse("admin:jobs_run", args=[job.pk])).status_code == 403
+
+
+def test_stepwise_jobs_show_where_they_are(root: Client) -> None:
+    now = timezone.now()
+    Job.objects.create(kind=INDEX_BACKLOG, cursor=1, progress=500, total=2000, due_at=now)
+    failing = Job.objects.create(
+        kind=STAMP_CHANGES,
+        failures=2,
+        error="ValueError: no luck",
+        due_at=now + timedelta(minutes=5, seconds=30),
+    )
+    html = page(root, reverse("admin:jobs"))
+    assert cells(html, "Index for the search")[0] == "In progress500 of 2,000"
+    state, _, _, following, buttons = cells(html, "Stamp changes")
+    assert (state, following) == ("Failed 2 times in a row", "in 5 minutes")
+    assert "ValueError: no luck" in html and "Retry now" in buttons
+    root.post(reverse("admin:jobs_resume", args=[failing.pk]))
+    failing.refresh_from_db()
+    assert failing.due_at is not None and failing.due_at <= timezone.now()
+
+
+def test_a_superuser_pauses_a_job_and_the_trail_knows(root: Client, member: Client) -> None:
+    job = Job.objects.create(kind=STAMP_CHANGES, due_at=timezone.now())
+    pause = reverse("admin:jobs_pause", args=[job.pk])
+    assert member.post(pause).status_code == 403
+    assert root.get(pause).status_code == 405
+    assert "is paused" in root.post(pause, follow=True).content.decode()
+    assert "Resume" in cells(page(root, reverse("admin:jobs")), "Stamp changes")[-1]
+    entry = TrailEntry.objects.get(kind="background job")
+    assert entry.changes == {"paused": [False, True]}
+    root.post(reverse("admin:jobs_resume", args=[job.pk]))
+    job.refresh_from_db()
+    assert not job.is_paused

@@ -25,7 +25,16 @@ MAX_PAGE_BYTES, MAX_BYTES = 16_000, 120_000
 # A condition that each account meets.
 RULE = [{"kind": "trait", "trait": "none", "operator": "is_not_set"}]
 # Redirects, downloads, data, and pages that need an input.
-NO_PAGES = {"logout", "view_on_site", "autocomplete", "jsi18n", "app_list", "jobs_run"}
+NO_PAGES = {
+    "logout",
+    "view_on_site",
+    "autocomplete",
+    "jsi18n",
+    "app_list",
+    "jobs_run",
+    "jobs_pause",
+    "jobs_resume",
+}
 
 
 class Browser:
