@@ -260,7 +260,7 @@ PASSWORD_HASHERS = [
 AUTH_PASSWORD_VALIDATORS = sign_in.password_validators(
     environment.file_path("EDS_LEAKED_PASSWORDS")
 )
-# Words of the operator that no password may consist of, beside those of products and hosts.
+# The operator's words that are rejected as passwords, beside those of products and hosts.
 PASSWORD_WORDS = environment.comma_separated("EDS_PASSWORD_WORDS")
 
 LANGUAGE_CODE = "en-us"

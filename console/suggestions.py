@@ -1,4 +1,4 @@
-"""The names of traits and events, and the values of traits, that forms suggest."""
+"""The trait and event names, and the values of traits, that forms suggest."""
 
 from dataclasses import dataclass
 from typing import LiteralString, NamedTuple

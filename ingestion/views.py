@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from access.logins.security_log import client_address
 from core import credentials, request_ids, trace_context
 from engagement.models import Product
-from ingestion import errors, refused, validation
+from ingestion import errors, refusals, validation
 from ingestion.cors import CorsView
 from ingestion.doors import DecodedRequest, bodies
 from ingestion.doors.decoding import spelling_hint
@@ -65,9 +65,9 @@ class IngestionView(CorsView):
         """Have the product's ingestion log show the request, if it is the sender's fault."""
         if error.status >= 500:
             return
-        if key := refused.find_key(body, request.META):
+        if key := refusals.find_key(body, request.META):
             path = request.path_info
-            refused.add(refused.describe(error, key, path, request.META, received_at))
+            refusals.add(refusals.describe(error, key, path, request.META, received_at))
 
     def success_response(self) -> HttpResponse:
         """202 with an empty body: the messages are committed."""
@@ -114,7 +114,7 @@ class ValidationView(IngestionView):
             if raised.status >= 500:
                 raise
             error = spelling_hint(raised, body)
-            key = refused.find_key(body, request.META)
+            key = refusals.find_key(body, request.META)
             self._limit(request, key, reader)
             return Response(validation.report_error(error, key, reader))
         self._limit(request, decoded.key, reader)

@@ -12,7 +12,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from config.local.postgres import DATABASE
 from engagement.models import Product
-from ingestion import refused
+from ingestion import refusals
 from ingestion.inbox import group_commit, quotas
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
@@ -52,7 +52,7 @@ def any_number_of_messages_without_a_valid_key() -> Iterator[None]:
 def refused_requests_are_saved_on_request_only() -> Iterator[None]:
     """Have the thread that lists refused requests save nothing in the middle of a test."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refused, "SAVE_DELAY", 3600.0)
+        patch.setattr(refusals, "SAVE_DELAY", 3600.0)
         yield
 
 

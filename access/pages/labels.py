@@ -1,4 +1,4 @@
-"""Rows that the admin calls otherwise than their model does."""
+"""Admin labels that differ from the model's."""
 
 from copy import copy
 from typing import Any, ClassVar

@@ -52,7 +52,7 @@ TOO_MANY_COLUMNS = (
     f"A list has room for {{count}} of these columns, and for at most {MAX_COLUMNS}. Remove one to "
     "add another."
 )
-# The names of traits that the forms suggest.
+# The trait names that the forms suggest.
 MAX_TRAIT_NAMES = 100
 LOST_SEGMENT = "The segment of this view was deleted. The other filters apply."
 

@@ -11,7 +11,7 @@ from console.lists.filters import list_filter
 from console.lists.state import ListState
 from core.database import sql
 from engagement.models import ScoreSet, Segment
-from engagement.orders import pages, stored
+from engagement.orders import pages, storage
 from engagement.orders.columns import sorted_rows
 from engagement.scopes import SubjectKind, get_kind
 from engagement.search import lookup
@@ -148,7 +148,7 @@ class ListQuery:
 
     def all_rows(self) -> Iterator[Any]:
         """All rows of the list in its order, some thousand of them in memory."""
-        is_stored = not self.state.is_filtered and stored.has_order(
+        is_stored = not self.state.is_filtered and storage.has_order(
             self.score_set, self.kind, self.state.sort_column
         )
         for ids in self._stored_ids() if is_stored else self._sorted_ids():

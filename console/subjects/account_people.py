@@ -1,4 +1,4 @@
-"""The people of an account: who carries it, who came, who went quiet, and all of them."""
+"""The people of an account: its most active, new, and lapsed users, and all of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

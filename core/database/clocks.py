@@ -1,4 +1,4 @@
-"""Repairs what a clock that was ahead has left: times that lie in the future.
+"""Repairs timestamps written by a fast clock: times that lie in the future.
 
 Most work is done again some time after it was last done, or from a time on that was stored before.
 If that time lies days ahead, the work would rest for as long.

@@ -1,4 +1,4 @@
-"""Has the planner know each product that is large enough to plan for.
+"""Keeps planner statistics for large products.
 
 Every statement names its product as a plain value. For one that its statistics do not know yet,
 the planner expects a single row, uses any index that begins with the product, and reads all of the

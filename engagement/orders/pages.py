@@ -7,7 +7,7 @@
     shown = [rows[id] for id in page.ids if id in rows]
 
 A small set is sorted for each page, so the page is exact. A large set has stored orders
-(``engagement.orders.stored``): a page is one read of the ids, from anywhere in the order, and
+(``engagement.orders.storage``): a page is one read of the ids, from anywhere in the order, and
 ``as_of`` says when the order was computed. Subjects that were deleted since have no row any more,
 so a page may show fewer rows than ids.
 """
@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from core.database import sql
 from engagement.models import OrderChunk, ScoreSet, StoredOrder
 from engagement.orders.columns import check_column, sorted_rows
-from engagement.orders.stored import CHUNK_SIZE, is_large, request_order
+from engagement.orders.storage import CHUNK_SIZE, is_large, request_order
 from engagement.scopes import SubjectKind
 
 # The first rows by score come from the index of the ranking, and are always exact.

@@ -34,7 +34,7 @@ from engagement.traits import group_by_stamp
 class JoinResult(NamedTuple):
     """What joining did.
 
-    ``dropped_traits`` are the names of traits that have no room, by the arrival of an alias.
+    ``dropped_traits`` are the trait names that have no room, by the arrival of an alias.
     ``entered_accounts`` (product id, account id) now have an identified user.
     """
 

@@ -24,7 +24,7 @@ class RecordResult(NamedTuple):
     """What was not recorded.
 
     ``suppressed`` are the messages that name a user or an account that was deleted on request.
-    ``dropped_traits`` are the names of traits that their user or account has no room for, by the
+    ``dropped_traits`` are the trait names that their user or account has no room for, by the
     arrival of their message, and ``new_traits`` those that would give the product too many names.
     The rest of such a message is recorded. ``rejected_aliases`` join nobody.
     ``excess`` would exceed a limit of the product. ``nobody`` are about a placeholder and no one

@@ -47,7 +47,7 @@ class MergedTraits(NamedTuple):
 
 
 class MergeResult(NamedTuple):
-    """``merged`` is None if nothing changed. ``dropped_traits`` are the names of traits that had no
+    """``merged`` is None if nothing changed. ``dropped_traits`` are the trait names that had no
     room, by the arrival of their message."""
 
     merged: MergedTraits | None

@@ -18,7 +18,7 @@ from core.database.arrivals import take_arrivals
 from engagement import changes
 from engagement.models import Alias, ForgottenSubject, ScoreSet, User
 from engagement.models.activity import NO_ACCOUNT
-from engagement.orders import stored as orders
+from engagement.orders import storage as orders
 from engagement.recording import attribution, moving, parting, reattribution
 from engagement.recording.resolve import lock_users_for_update
 from engagement.recording.suppression import SubjectRef, SubjectScope

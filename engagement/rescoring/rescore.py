@@ -13,7 +13,7 @@ from core.database import distribution, locks, nodes, pace, product_statistics, 
 from core.jobs.run import run_due
 from engagement import changes, traces
 from engagement.models import ScoreSet
-from engagement.orders import stored as orders
+from engagement.orders import storage as orders
 from engagement.rescoring import day_rollover, sets, stamping
 from engagement.scores import (
     audiences,

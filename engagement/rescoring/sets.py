@@ -19,7 +19,7 @@ from core.jobs.kinds import Done, More, Outcome
 from core.models import Job
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
 from engagement.models.scores import FORMULA_VERSION
-from engagement.orders import stored as orders
+from engagement.orders import storage as orders
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.scores import benchmarks, event_names, past_benchmarks, raw
 from engagement.segments import counts

@@ -1,4 +1,4 @@
-"""Who is active in an account: who carries it, who came, and who went quiet over one period.
+"""The most active, new, and lapsed users of an account over one period.
 
 Points are those that a user adds to this account, so they add up to the account's raw score. Each
 statement reads the account's daily counts of a bounded time, once.

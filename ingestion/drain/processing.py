@@ -23,7 +23,7 @@ from engagement.limits import limits
 from engagement.messages import ReceivedMessage, Statement
 from engagement.recording.record import RecordResult, record
 from engagement.recording.suppression import split_suppressed
-from ingestion.drain import claims, message_ids, quarantine, rate_limits, traced, waiting
+from ingestion.drain import claims, message_ids, quarantine, rate_limits, trace_reports, waiting
 from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
 from ingestion.drain.batches import process_or_split
 from ingestion.drain.claims import BatchClaimer, Claim, ClaimedMessage
@@ -137,7 +137,7 @@ def process_batch(claim: Claim, now: datetime) -> int:
                 )
         claims.delete_claim(claim)
         ended = now + timedelta(seconds=time.monotonic() - began)
-        traced.follow(claimed, senders, now, ended)
+        trace_reports.follow(claimed, senders, now, ended)
         # Last, because workers wait for each other's counts until they commit.
         recent.save([outcome.recent for outcome in outcomes])
         hours.add_counts([outcome.counts for outcome in outcomes])

@@ -1,4 +1,4 @@
-"""What people want to be told, where to, what is to be told, and what became of it."""
+"""Subscriptions, destinations, messages to send, and what became of them."""
 
 from notifications.models.destinations import Destination
 from notifications.models.outbox import Delivery, OutboxMessage

@@ -1,4 +1,4 @@
-"""The outbox: what is to be told, and the attempts to deliver it."""
+"""The outbox: messages to send, and the attempts to deliver them."""
 
 from typing import TypeAlias
 

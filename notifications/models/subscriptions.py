@@ -1,4 +1,4 @@
-"""Subscriptions: what people want to be told, and who is in the watched sets."""
+"""Subscriptions: what people want to be notified of, and who is in the watched sets."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -66,7 +66,8 @@ class Subscription(models.Model):
 
     ``scope`` is that of the subjects; empty for triggers about the product. Only subjects in
     ``filter_segment`` count. ``quiet_hours`` is the period in which one subject has at most one
-    message; 0 for no limit. ``started_at`` is None until the first sweep, which only looks.
+    message; 0 for no limit. ``started_at`` is None until the first sweep, which
+    stores the members and sends nothing.
     """
 
     class Direction(models.TextChoices):

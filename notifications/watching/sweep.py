@@ -2,7 +2,7 @@
 
 A sweep compares a watched set with its stored members. It writes the present members and the
 messages in one transaction, so a crash leaves both as they were, and the next sweep finds the same
-changes. The first sweep of a subscription only looks.
+changes. The first sweep of a subscription stores the members and sends nothing.
 """
 
 import logging

@@ -19,7 +19,8 @@ from notifications.watching.insights import insight_kind
 def assign_watch(subscription: Subscription) -> None:
     """Set the subscription's watch, which other subscriptions to the same set share. Saves it.
 
-    The next sweep only looks, whatever the subscription was about before.
+    The next sweep stores the members and sends nothing, whatever the subscription was about
+    before.
     """
     watch, _ = Watch.objects.get_or_create(
         product_id=subscription.product_id,

@@ -14,7 +14,7 @@ from django.utils import timezone
 from access.pages.csv_file import csv_cell, csv_response
 from console.lists import rows as list_rows
 from engagement.models import Account, AccountEngagement, ProductMember, ScoreSet, UserEngagement
-from engagement.orders import stored
+from engagement.orders import storage
 from engagement.segments import counts
 from tests.admin.rows import NOON, Rows, a_user, index_for_search
 from tests.cases import each
@@ -82,10 +82,10 @@ def test_an_export_is_of_all_pages(
     exact = exported(root)
     assert len(exact) == 62
     # A large set is read chunk by chunk from its stored order.
-    monkeypatch.setattr(stored, "MAX_LIVE_ROWS", 0)
-    monkeypatch.setattr(stored, "MAX_TIME_SHARE", 1e9)
+    monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 0)
+    monkeypatch.setattr(storage, "MAX_TIME_SHARE", 1e9)
     counts.recount(ScoreSet.objects.get(), NOON)
-    stored.refresh_due(NOON, lambda: False)
+    storage.refresh_due(NOON, lambda: False)
     monkeypatch.setattr(list_rows, "ROWS_PER_FETCH", 7)
     assert exported(root) == exact
     assert exported(root, query={"sort": "-name"})[1:] == sorted(exact[1:], reverse=True)

@@ -24,7 +24,7 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
-from engagement.orders import pages, stored
+from engagement.orders import pages, storage
 from engagement.scores import histories
 from engagement.segments import counts
 from tests.admin.rows import NOON, Rows, a_user, an_account, index_for_search
@@ -204,11 +204,11 @@ def test_every_row_is_reachable(
     monkeypatch.setattr(ListState, "page_size", 1)
     for is_large in (False, True):
         if is_large:
-            monkeypatch.setattr(stored, "MAX_LIVE_ROWS", 0)
-            monkeypatch.setattr(stored, "MAX_TIME_SHARE", 1e9)
+            monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 0)
+            monkeypatch.setattr(storage, "MAX_TIME_SHARE", 1e9)
             monkeypatch.setattr(pages, "MAX_INDEXED_ROWS", 1)
             counts.recount(ScoreSet.objects.get(), NOON)
-            stored.refresh_due(NOON, lambda: False)
+            storage.refresh_due(NOON, lambda: False)
         for sort, names in (
             ("-score", ["high", "acme-user", "low"]),
             ("name", ["acme-user", "high", "low"]),

@@ -7,7 +7,7 @@ import pytest
 
 from engagement.jobs import DELETE_RETIRED
 from engagement.models import CachedCounts, OrderChunk, ScoreSet, StoredOrder
-from engagement.orders import columns, pages, stored
+from engagement.orders import columns, pages, storage
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import deletion, forgetting
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
@@ -69,9 +69,9 @@ def order(
 
 def make_large(monkeypatch: pytest.MonkeyPatch, score_set: ScoreSet) -> None:
     """Have the set be too large to sort live, in chunks of two, and compute its orders at once."""
-    monkeypatch.setattr(stored, "MAX_TIME_SHARE", 1e9)
-    monkeypatch.setattr(stored, "MAX_LIVE_ROWS", 0)
-    for module in (stored, pages):
+    monkeypatch.setattr(storage, "MAX_TIME_SHARE", 1e9)
+    monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 0)
+    for module in (storage, pages):
         monkeypatch.setattr(module, "CHUNK_SIZE", 2)
     monkeypatch.setattr(pages, "MAX_INDEXED_ROWS", 0)
     counts.recount(score_set, NOON)
@@ -79,7 +79,7 @@ def make_large(monkeypatch: pytest.MonkeyPatch, score_set: ScoreSet) -> None:
 
 
 def refresh(minutes: float = 0) -> None:
-    stored.refresh_due(NOON + timedelta(minutes=minutes), lambda: False)
+    storage.refresh_due(NOON + timedelta(minutes=minutes), lambda: False)
 
 
 ORDERS = {
@@ -161,7 +161,7 @@ def test_an_order_is_computed_again_only_after_changes_and_within_its_share_of_t
     customers: ScoreSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_large(monkeypatch, customers)
-    monkeypatch.setattr(stored, "MAX_TIME_SHARE", 0.05)
+    monkeypatch.setattr(storage, "MAX_TIME_SHARE", 0.05)
     computed: list[str] = []
 
     def compute(each: StoredOrder, score_set: ScoreSet, now: Any) -> float:
@@ -169,7 +169,7 @@ def test_an_order_is_computed_again_only_after_changes_and_within_its_share_of_t
         StoredOrder.objects.filter(pk=each.pk).update(computed_at=now, seconds=6)
         return 6.0
 
-    monkeypatch.setattr(stored, "try_compute", compute)
+    monkeypatch.setattr(storage, "try_compute", compute)
     order(customers, "name")
     refresh(minutes=60)
     assert computed == []
@@ -195,7 +195,7 @@ def test_an_order_is_computed_again_only_after_changes_and_within_its_share_of_t
 def test_an_order_that_takes_too_long_is_told(
     customers: ScoreSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored, "MAX_LIVE_ROWS", 0)
+    monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 0)
     counts.recount(customers, NOON)
     assert order(customers, "trait:seats")[0] == "globex"
     monkeypatch.setattr(pages, "LIVE_TIMEOUT_SECONDS", 0.001)
@@ -218,7 +218,7 @@ def test_orders_of_traits_are_few_and_end_with_their_use(
     customers: ScoreSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_large(monkeypatch, customers)
-    monkeypatch.setattr(stored, "MAX_TRAIT_ORDERS", 1)
+    monkeypatch.setattr(storage, "MAX_TRAIT_ORDERS", 1)
     order(customers, "trait:seats")
     assert order(customers, "trait:plan") == ["globex", "acme", "initech", "umbrella"]
     traits = StoredOrder.objects.filter(column__startswith="trait:")

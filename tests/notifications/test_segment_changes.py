@@ -35,7 +35,7 @@ def test_entering_and_leaving_are_told_and_delivered_signed(
     subscribe(destination, "segment_entered", segment=paying)
     subscribe(destination, "segment_left", segment=paying)
     settle(clock)
-    # The first sweep only looks.
+    # The first sweep stores the members and sends nothing.
     assert outbox_texts() == []
     tell(acme, group("hooli", hours=1, plan="pro"), group("initech", hours=1, plan="free"))
     settle(clock)

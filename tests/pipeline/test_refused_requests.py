@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from core import credentials
 from engagement.models import Product
-from ingestion import refused, retention
+from ingestion import refusals, retention
 from ingestion.drain import processing
 from ingestion.errors import IngestionError
 from ingestion.log import newest, search, status
@@ -34,15 +34,15 @@ SECRET = "planted-in-the-body"
 
 
 @pytest.fixture
-def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[refused.Collector]:
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[refusals.Collector]:
     """A collector of the test's own, which saves when the test says so."""
-    fresh = refused.Collector()
-    monkeypatch.setattr(refused, "add", fresh.add)
+    fresh = refusals.Collector()
+    monkeypatch.setattr(refusals, "add", fresh.add)
     yield fresh
 
 
 def test_a_refused_request_is_counted_and_shown_without_its_body(
-    post: Post, collector: refused.Collector, acme: Product, globex: Product, acme_key: str
+    post: Post, collector: refusals.Collector, acme: Product, globex: Product, acme_key: str
 ) -> None:
     agent = f"sdk/1.0 \x1b {acme_key} {'x' * 200}"
     invalid = {"event": SECRET, "user_id": SECRET}
@@ -97,7 +97,7 @@ def test_a_refused_request_is_counted_and_shown_without_its_body(
 
 @pytest.mark.parametrize("path", PATHS)
 def test_each_endpoint_tells_of_what_it_refuses(
-    path: str, post: Post, collector: refused.Collector, acme: Product, acme_key: str
+    path: str, post: Post, collector: refusals.Collector, acme: Product, acme_key: str
 ) -> None:
     body = {"api_key": acme_key, "writeKey": acme_key, "batch": 1, "traits": 1}
     assert post(path, body).status_code == 400
@@ -106,7 +106,7 @@ def test_each_endpoint_tells_of_what_it_refuses(
 
 
 def test_a_flood_of_refused_requests_is_counted_and_takes_bounded_room(
-    post: Post, collector: refused.Collector, acme: Product, acme_key: str
+    post: Post, collector: refusals.Collector, acme: Product, acme_key: str
 ) -> None:
     for _ in range(12):
         for _ in range(10):
@@ -120,17 +120,17 @@ def test_a_flood_of_refused_requests_is_counted_and_takes_bounded_room(
     }
     # A flood of one error removes no other.
     rows = RefusedRequest.objects.filter(product=acme)
-    assert rows.filter(code="missing_field").count() == refused.KEPT_SAMPLES
+    assert rows.filter(code="missing_field").count() == refusals.KEPT_SAMPLES
     assert rows.filter(code="invalid_json").count() == 1
     collector.save()
 
 
-def test_many_keys_take_bounded_memory(collector: refused.Collector, acme: Product) -> None:
+def test_many_keys_take_bounded_memory(collector: refusals.Collector, acme: Product) -> None:
     error = IngestionError(400, "invalid_json", "No.")
-    for number in range(refused.MAX_KEYS * 3):
+    for number in range(refusals.MAX_KEYS * 3):
         at = timezone.now()
-        collector.add(refused.describe(error, f"key {number}", "/v2/track", {}, at))
-    assert len(collector._counts) == len(collector._samples) == refused.MAX_KEYS
+        collector.add(refusals.describe(error, f"key {number}", "/v2/track", {}, at))
+    assert len(collector._counts) == len(collector._samples) == refusals.MAX_KEYS
     collector.save()
     assert not RefusedCount.objects.exists()
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from core.database import sql
 from engagement.models import CachedCounts, Product, Segment, Workspace
-from engagement.orders import stored
+from engagement.orders import storage
 from engagement.scopes import ACCOUNTS
 from engagement.segments import counts
 from engagement.segments.insight_filters import INSIGHT_KINDS
@@ -223,9 +223,9 @@ def test_lists_are_sorted_by_other_columns_too(
             score_set=score_set, users=1, active_users=0, accounts=5, active_accounts=0,
             counted_at=timezone.now(), seconds=1,
         )  # fmt: skip
-        monkeypatch.setattr(stored, "MAX_LIVE_ROWS", 2)
-        stored.request_order(score_set, ACCOUNTS, sort.removeprefix("-"), timezone.now())
-        stored.refresh_due(timezone.now(), lambda: False)
+        monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 2)
+        storage.request_order(score_set, ACCOUNTS, sort.removeprefix("-"), timezone.now())
+        storage.refresh_due(timezone.now(), lambda: False)
     address = f"/v2/accounts?workspace_id={four.pk}&sort={sort}&expand=traits&traits=plan"
     everything = read(acme_reads, address)
     assert (everything["pagination"]["sorted_at"] is not None) == is_large
