@@ -33,8 +33,10 @@ def collect_metrics(now: datetime) -> Iterator[Metric]:
     )
     ((requests,),) = sql.fetch(_COUNT_REQUESTS, {"reachable": nodes.reachable_products()})
     yield GaugeMetricFamily(
-        "eds_stale_marks", "Entries in the rescore queue, counted up to 1,000,000", requests
+        "eds_rescore_requests", "Entries in the rescore queue, counted up to 1,000,000", requests
     )
+    # The old name, for one release.
+    yield GaugeMetricFamily("eds_stale_marks", "Use eds_rescore_requests instead", requests)
     yield GaugeMetricFamily(
         "eds_score_sets_building",
         "Workspaces for which a new score set is being built",

@@ -40,19 +40,25 @@ def inbox_depth(now: datetime) -> InboxDepth:
 
 
 def collect_metrics(now: datetime) -> Iterator[Metric]:
-    """Each accepted message is settled (recorded, dropped, quarantined) or waits in the inbox."""
+    """Each accepted message is processed (recorded, dropped, quarantined) or waits in the inbox."""
     counters = telemetry.get_counters(ACCEPT_COUNTER, DRAIN_COUNTER, UNKNOWN_KEY_COUNTER)
     yield CounterMetricFamily(
         "eds_messages_accepted",
         "Messages that got a success response, counted seconds later",
         counters[ACCEPT_COUNTER].units if ACCEPT_COUNTER in counters else 0,
     )
-    settled = (DRAIN_COUNTER, UNKNOWN_KEY_COUNTER)
+    processed = sum(
+        counters[name].units for name in (DRAIN_COUNTER, UNKNOWN_KEY_COUNTER) if name in counters
+    )
     yield CounterMetricFamily(
-        "eds_messages_settled",
+        "eds_messages_processed",
         "Messages taken out of the inbox (recorded, dropped, quarantined or put back), and "
         "messages dropped before they reached it",
-        sum(counters[name].units for name in settled if name in counters),
+        processed,
+    )
+    # The old name, for one release.
+    yield CounterMetricFamily(
+        "eds_messages_settled", "Use eds_messages_processed_total instead", processed
     )
     yield _dropped()
     yield GaugeMetricFamily(

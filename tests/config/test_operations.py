@@ -179,6 +179,7 @@ def test_a_new_service_has_every_metric_at_zero(monitor: Client) -> None:
     assert set(metrics.values()) == {0.0}
     assert {re.sub(r"\{.*", "", name) for name in metrics} == {
         "eds_messages_accepted_total",
+        "eds_messages_processed_total",
         "eds_messages_settled_total",
         "eds_messages_dropped_total",
         "eds_messages_quarantined",
@@ -188,6 +189,7 @@ def test_a_new_service_has_every_metric_at_zero(monitor: Client) -> None:
         "eds_drain_seconds_sum",
         "eds_rescore_seconds_count",
         "eds_rescore_seconds_sum",
+        "eds_rescore_requests",
         "eds_stale_marks",
         "eds_score_sets_building",
         "eds_license_sync_seconds_count",
@@ -237,11 +239,11 @@ def test_metrics_follow_a_message_from_the_inbox_to_its_end(
     tasks.drain()
     after = read(monitor)
     assert after["eds_inbox_messages"] == after["eds_inbox_oldest_seconds"] == 0
-    assert after["eds_messages_settled_total"] == 3
+    assert after["eds_messages_processed_total"] == after["eds_messages_settled_total"] == 3
     assert after['eds_messages_dropped_total{reason="unknown_key"}'] == 1
     assert after["eds_drain_seconds_count"] == 1
     assert after["eds_drain_seconds_sum"] > 0
-    assert after["eds_stale_marks"] > 0
+    assert after["eds_rescore_requests"] == after["eds_stale_marks"] > 0
 
 
 @pytest.mark.django_db

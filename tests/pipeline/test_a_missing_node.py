@@ -177,7 +177,7 @@ def test_monitors_say_which_node_is_missing_and_which_products_wait(
     text = metrics.content.decode()
     assert "eds_cluster_nodes_missing 1.0" in text
     assert f'eds_cluster_products_waiting{{node="{name}"}}' in text
-    assert "eds_stale_marks" in text
+    assert "eds_rescore_requests" in text
     assert finding.status is doctor.Status.PROBLEM
     assert name in finding.sentence and "Acme" in finding.sentence
     assert client.get("/readyz").json()["checks"]["nodes"] == "ok"

@@ -66,7 +66,7 @@ def test_beyond_some_they_are_counted_only(
     assert DropCount.objects.get().count == 10
     assert figure("eds_messages_dropped_total", reason=reason) == 10
     assert figure("eds_messages_accepted_total") == before + 10
-    assert figure("eds_messages_settled_total") == 7
+    assert figure("eds_messages_processed_total") == 7
     drops = status.daily_drops(None, timezone.now())
     assert {name: sum(days) for name, days in drops.by_reason.items()} == {DropReason(reason): 10}
 
