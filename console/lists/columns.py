@@ -29,8 +29,8 @@ from engagement.models import ScoreSet
 from engagement.models.subjects import EXTERNAL_ID_LENGTH
 from engagement.money import MRR_LABEL, MRR_TRAIT, format_cents, mrr_of
 from engagement.orders.columns import TRAIT_PREFIX
-from engagement.scopes import SubjectKind
-from engagement.scores.insights import EVALUATION
+from engagement.scopes import ACCOUNTS, SubjectKind
+from engagement.scores.insights import EVALUATION, account_facts
 from engagement.scores.metrics import compute_scores
 from engagement.trait_days import parse_trait_day
 
@@ -102,11 +102,21 @@ def list_columns(names: Sequence[str], scope: Scope) -> list[ListColumn]:
     choices = {column.name: column for column in choosable_columns(scope)}
     columns = [_COLUMNS["name"]]
     for name in names or default_columns(scope):
-        if name.startswith(TRAIT_PREFIX) and name != TRAIT_PREFIX:
+        if _is_trait(name):
             columns.append(_trait_column(name))
         elif name in choices:
             columns.append(choices[name])
     return columns
+
+
+def unknown_columns(names: Sequence[str], scope: Scope) -> list[str]:
+    """Those of the names that no column has."""
+    columns = {"name", *(column.name for column in choosable_columns(scope))}
+    return [name for name in names if name not in columns and not _is_trait(name)]
+
+
+def _is_trait(name: str) -> bool:
+    return name.startswith(TRAIT_PREFIX) and name != TRAIT_PREFIX
 
 
 # --- Cells ----------------------------------------------------------------------------------
@@ -149,7 +159,11 @@ def _score_values(row: Any, context: RowContext) -> list[Any]:
 
 
 def _change(row: Any, context: RowContext) -> str | SafeString:
-    change = compute_scores(row, context.score_set).change
+    scores = compute_scores(row, context.score_set)
+    # Its order has new accounts last, too.
+    if context.kind is ACCOUNTS and account_facts(context.score_set, row, scores).is_new:
+        return "New"
+    change = scores.change
     if not change:
         return "0.0"
     # The style sheet adds a triangle.

@@ -15,7 +15,8 @@ from engagement.models import ScoreSet
 from engagement.models.orders import COLUMN_LENGTH
 from engagement.money import MRR_TRAIT
 from engagement.rules.trait_filters import TraitNumber, TraitText, TraitType
-from engagement.scopes import SubjectKind
+from engagement.scopes import ACCOUNTS, SubjectKind
+from engagement.segments.insight_filters import compared_change
 from engagement.segments.metric_filters import change_in_tenths
 
 StandardColumn: TypeAlias = Literal[
@@ -91,6 +92,8 @@ def _sort_keys(column: str, score_set: ScoreSet, kind: SubjectKind) -> list[Any]
     match column:
         case "score":
             return [F("raw")]
+        case "change" if kind is ACCOUNTS:
+            return [compared_change(score_set)]
         case "change":
             return [change_in_tenths(score_set, kind)]
         case "last_active":

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any, NamedTuple
 
-from django.db.models import F, FloatField, Q, Value
+from django.db.models import Case, F, FloatField, Q, Value, When
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import (
     Exact,
@@ -61,6 +61,15 @@ def insight_filter(kind: InsightKind, score_set: ScoreSet) -> Q:
     if score_set.audience and kind in _ABOUT_LICENSES:
         return _NOBODY
     return _FILTERS[kind](_Rows(score_set, score_set.scored_day))
+
+
+def compared_change(score_set: ScoreSet) -> Any:
+    """The change of an ``AccountEngagement`` row's displayed score, in tenths.
+
+    NULL for new accounts, which have no full period to compare with.
+    """
+    change = metric_filters.change_in_tenths(score_set, ACCOUNTS)
+    return Case(When(~insight_filter("new_account", score_set), then=change))
 
 
 # --- Kinds ----------------------------------------------------------------------------------

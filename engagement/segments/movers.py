@@ -8,8 +8,7 @@ from django.db.models import QuerySet
 from engagement.models import Account, AccountEngagement, ScoreSet
 from engagement.scopes import ACCOUNTS
 from engagement.scores.formula import rounded_score, score_change
-from engagement.segments.insight_filters import insight_filter
-from engagement.segments.metric_filters import change_in_tenths
+from engagement.segments.insight_filters import compared_change, insight_filter
 
 MOVERS_PER_SIDE = 5
 
@@ -38,11 +37,10 @@ def find_movers(score_set: ScoreSet) -> Movers:
     """The set's movers. Reads every account row of the set."""
     if score_set.scored_day is None:
         return NO_MOVERS
+    rows = _rows(score_set).annotate(tenths=compared_change(score_set))
+    rising = rows.filter(tenths__gt=0).order_by("-tenths", "-raw", "-account_id")
+    falling = rows.filter(tenths__lt=0).order_by("tenths", "-raw_last_period", "-account_id")
     is_new = insight_filter("new_account", score_set)
-    rows = _rows(score_set).annotate(tenths=change_in_tenths(score_set, ACCOUNTS))
-    rising = rows.filter(~is_new, tenths__gt=0).order_by("-tenths", "-raw", "-account_id")
-    falling = rows.filter(~is_new, tenths__lt=0)
-    falling = falling.order_by("tenths", "-raw_last_period", "-account_id")
     new = rows.filter(is_new).order_by("-raw", "-account_id")
     return Movers(*(_movers(score_set, ids[:MOVERS_PER_SIDE]) for ids in (rising, falling, new)))
 

@@ -396,12 +396,30 @@ def test_names_and_ids_stand_for_a_subject(root: Client, ranked: Rows) -> None:
 
 
 def test_a_person_chooses_the_columns(root: Client, customers: Rows) -> None:
-    response = opened(root, "account", column=["change", "trait:plan", "nonsense", "account"])
+    response = opened(root, "account", column=["change", "trait:plan"])
     heads = re.findall(r'<th scope="col"[^>]*>(.*?)</th>', response.content.decode())
     assert [strip_tags(head) for head in heads] == ["Name", "Change", "plan"]
     assert ">pro</td>" in response.content.decode()
     added = opened(root, "account", column="change", trait_column="plan")
     assert added.redirect_chain[-1][0].endswith("&columns=change,trait:plan")
+
+
+@each("unknown", ["nonsense", "account", "trait:"])
+def test_an_unknown_column_says_so(root: Client, customers: Rows, unknown: str) -> None:
+    page = opened(root, "account", columns=f"name,change,{unknown}", sort="name", p="2")
+    assert page.context["state"].columns == ("name", "change")
+    assert page.context["state"].sort == "name"
+    assert f"The column “{unknown}” is not available" in page.content.decode()
+    assert "not available" not in opened(root, "account", columns="name,mrr").content.decode()
+
+
+def test_new_accounts_have_no_change(root: Client, customers: Rows) -> None:
+    seen_at = NOON - timedelta(days=2)
+    Account.objects.filter(external_id="acme-account").update(first_seen_at=seen_at)
+    for sort in ("change", "-change"):
+        page = opened(root, "account", sort=sort).content.decode()
+        cells = re.findall(r'class="field-change"[^>]*>(.*?)</td>', page)
+        assert cells[-1] == "New" and "New" not in cells[:-1]
 
 
 def test_what_accounts_pay_is_a_column(root: Client, customers: Rows) -> None:

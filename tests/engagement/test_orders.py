@@ -121,6 +121,26 @@ def test_every_column_sorts_both_ways(
     assert is_large == StoredOrder.objects.filter(version=1, column="trait:seats").exists()
 
 
+@pytest.mark.parametrize("is_large", [False, True])
+def test_new_accounts_are_last_by_change(
+    customers: ScoreSet, monkeypatch: pytest.MonkeyPatch, is_large: bool
+) -> None:
+    """The lookback is seven days, and nobody has a full period before it to compare with."""
+    account(customers, "newest", raw=1000, first_seen_at=ago(0))
+    account(customers, "new", raw=90, raw_last_period=1000, first_seen_at=ago(13))
+    account(customers, "old", raw=1, first_seen_at=ago(14))
+    account(customers, "moved here", raw=1000, created_at=ago(300), first_seen_at=ago(0))
+    if is_large:
+        make_large(monkeypatch, customers)
+    assert order(customers, "change")[-2:] == ["newest", "new"]
+    assert order(customers, "-change")[0] == "moved here"
+    assert order(customers, "-change")[-2:] == ["new", "newest"]
+    assert order(customers, "-change", offset=6) == ["new", "newest"]
+    user(customers, "new user", raw=1000, first_seen_at=ago(0))
+    user(customers, "old user", raw=10)
+    assert order(customers, "-change", USERS)[0] == "new user"
+
+
 def test_users_are_sorted_by_their_accounts(customers: ScoreSet) -> None:
     accounts = {row.account.external_id: row.account for row in ACCOUNTS.engagement_rows(customers)}
     for name, place in [("ann", "umbrella"), ("bob", "acme"), ("cyd", None)]:

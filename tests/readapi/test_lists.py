@@ -212,7 +212,9 @@ def test_a_list_within_a_segment_is_that_of_its_members(acme_reads: Reads, acme:
         }
 
 
-@pytest.mark.parametrize("sort", ["name", "-name", "change", "-last_active", "active_users"])
+@pytest.mark.parametrize(
+    "sort", ["name", "-name", "change", "-change", "-last_active", "active_users"]
+)
 @pytest.mark.parametrize("is_large", [False, True], ids=["sorted live", "stored order"])
 def test_lists_are_sorted_by_other_columns_too(
     sort: str, is_large: bool, acme_reads: Reads, four: Workspace, monkeypatch: pytest.MonkeyPatch
@@ -237,6 +239,9 @@ def test_lists_are_sorted_by_other_columns_too(
         str(row[key] or row["tracking_id"]).lower() if key == "name" else row[key]
         for row in everything["data"]
     ]
+    if key == "score_change":
+        # A new account comes last, with its change.
+        assert [everything["data"][-1]["tracking_id"], values.pop()] == ["d", 0.0]
     present = [value for value in values if value is not None]
     assert present == sorted(present, reverse=sort.startswith("-"))
     assert values[: len(present)] == present
