@@ -56,7 +56,8 @@ class ProductMember(models.Model):
         choices=Role.choices,
         default=Role.VIEWER,
         db_default=Role.VIEWER,
-        help_text="A viewer sees everything but secrets and changes nothing; a manager does both.",
+        help_text="A viewer sees everything but secrets and changes nothing. A manager sees "
+        "secrets, too, and makes changes.",
     )
     may_manage_connections = models.BooleanField(
         default=False,
