@@ -10,10 +10,11 @@ from django.utils.safestring import SafeString
 from django.utils.text import slugify
 
 from access.pages.csv_file import csv_response
+from access.pages.lookups import INVALID_FILTER_MESSAGE
 from access.pages.scoping import request_access, visible_products
 from console.lists import filters, views
 from console.lists.columns import RowContext, export_heads, export_values
-from console.lists.page import INVALID_ADDRESS, SubjectList
+from console.lists.page import SubjectList
 from console.lists.sparklines import line
 from console.lists.state import GoTo, InvalidAddress, ListState, parse_state
 from core.ids import parse_id
@@ -100,7 +101,7 @@ def _posted_list(request: HttpRequest, scope: Scope) -> tuple[ListState, Workspa
         state = parse_state(QueryDict(request.POST.get("query", "")), scope)
         filters.check(state)
     except InvalidAddress as error:
-        raise GoTo("", INVALID_ADDRESS) from error
+        raise GoTo("", INVALID_FILTER_MESSAGE) from error
     visible = Workspace.objects.filter(product__in=visible_products(request.user))
     workspace = visible.filter(pk=state.workspace_id or 0).first()
     if workspace is None:

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.html import conditional_escape, escape
 from django.utils.safestring import SafeString, mark_safe
 
+from access.pages.lookups import INVALID_FILTER_MESSAGE
 from access.pages.scoping import request_access, visible_products
 from access.pages.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM
 from console.lists import columns as list_columns
@@ -42,7 +43,6 @@ from engagement.segments.members import usable_segments
 
 # The fields of the forms above the table, which become filters and columns.
 _TRAIT_NAME, _TRAIT_VALUE, _TRAIT_COLUMN = "trait_name", "trait_value", "trait_column"
-INVALID_ADDRESS = "This filter is not available, so the list is not filtered."
 HALF_A_FILTER = (
     "A filter by a trait needs the trait and its value, so the list is not filtered by one. Enter "
     "both."
@@ -54,6 +54,8 @@ TOO_MANY_COLUMNS = (
 )
 # The trait names that the forms suggest.
 MAX_TRAIT_NAMES = 100
+UNKNOWN_COLUMN = "The column “{name}” is not available, so the list does not show it."
+UNKNOWN_VIEW = "This view is not available, so the list does not use it."
 LOST_SEGMENT = "The segment of this view was deleted. The other filters apply."
 
 
@@ -110,16 +112,22 @@ def find_list(
         state = parse_state(query, scope)
         filters.check(state)
     except InvalidAddress as error:
-        raise GoTo("", TOO_LONG if isinstance(error, TooLong) else INVALID_ADDRESS) from error
+        raise GoTo(
+            "", TOO_LONG if isinstance(error, TooLong) else INVALID_FILTER_MESSAGE
+        ) from error
     is_cut = len(state.columns) < len(requested_columns(query))
     if query is not request.GET or is_cut:
         message = TOO_MANY_COLUMNS.format(count=len(state.columns)) if is_cut else ""
         if _has_half_a_filter(request):
             message = HALF_A_FILTER
         raise GoTo(state.query(), message)
+    if names := list_columns.unknown_columns(state.columns, scope):
+        columns = tuple(name for name in state.columns if name not in names)
+        raise GoTo(state.query(columns=columns), UNKNOWN_COLUMN.format(name=names[0]))
     product, workspace = _find_place(request)
+    view = _requested_view(request, scope, state)
     if workspace is not None and state.workspace_id is None:
-        if view := _requested_view(request, scope, state):
+        if view is not None:
             raise _open_view(view)
         state = replace(state, workspace_id=workspace.pk)
         raise GoTo(state.query(page=state.page))
@@ -152,13 +160,13 @@ def _has_half_a_filter(request: HttpRequest) -> bool:
 
 
 def _requested_view(request: HttpRequest, scope: Scope, state: ListState) -> SavedView | None:
-    """The view that the address names and nothing else. Raises Http404 for one of others."""
+    """The view that the address names. Raises GoTo for one that the login does not see."""
     pk = parse_id(state.view)
     if pk is None:
         return None
     view = views.visible_views(request, scope).filter(pk=pk).first()
     if view is None:
-        raise Http404
+        raise GoTo(state.query(view=""), UNKNOWN_VIEW)
     return view
 
 

@@ -1,15 +1,19 @@
 """The ingestion log: a page for each product, and a list of unknown senders for superusers."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from django.conf import settings
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
+from access.pages.lookups import INVALID_FILTER_MESSAGE
 from access.pages.pages import ExtraView, RowPageAdmin
 from access.pages.scoping import ReadOnly, deferred_script, sees_all_products
 from core import charts
@@ -20,6 +24,13 @@ from ingestion.log.texts import REMEDIES, format_age, short_reason, tone
 from ingestion.models import DropReason, IngestionKey
 
 CHART_TITLE = "Messages dropped per day"
+OUTCOMES = {outcome.name.lower(): outcome for outcome in Outcome}
+# What the parameters of the page's URL may say.
+CHOICES: dict[str, Collection[str]] = {
+    "outcome": OUTCOMES,
+    "kind": search.KINDS,
+    "reason": DropReason.values,
+}
 
 
 @dataclass(frozen=True)
@@ -39,10 +50,9 @@ class Choice:
     @classmethod
     def of(cls, request: HttpRequest) -> "Choice":
         """The choice in the URL. An unknown value chooses nothing."""
-        outcomes = {outcome.name.lower(): outcome for outcome in Outcome}
         kind = request.GET.get("kind", "")
         return cls(
-            outcomes.get(request.GET.get("outcome", "")), kind if kind in search.KINDS else ""
+            OUTCOMES.get(request.GET.get("outcome", "")), kind if kind in search.KINDS else ""
         )
 
     def query(self) -> str:
@@ -83,6 +93,10 @@ class IngestionLogAdmin(ReadOnly, RowPageAdmin):
         return super().changelist_view(request, {**context, "title": "Ingestion log"})
 
     def row_page(self, request: HttpRequest, obj: Product) -> HttpResponse:
+        if any(request.GET.get(name, "") not in ("", *values) for name, values in CHOICES.items()):
+            self.message_user(request, INVALID_FILTER_MESSAGE, messages.WARNING)
+            term = urlencode({"q": request.GET.get("q", "")})
+            return redirect(f"{self.view_url('change', obj)}?{term}")
         return self.render_page(
             request,
             "admin/ingestion/log.html",

@@ -88,8 +88,11 @@ def test_nobody_sees_views_of_another_product_or_person(
     save(member, acme_rows, "Private")
     theirs, private = SavedView.objects.order_by("pk")
     for who, view in ((member, theirs), (reader, private), (of_globex, private)):
-        address = reverse("admin:engagement_account_changelist")
-        assert who.get(address, {"view": view.pk}).status_code == 404
+        for place in ({}, {"workspace": opened(who, "account").context["state"].workspace_id}):
+            page = opened(who, "account", view=view.pk, sort="name", **place)
+            html = page.content.decode()
+            assert "This view is not available, so the list does not use it." in html
+            assert page.context["state"].sort == "name" and view.name not in html
         assert view.name not in opened(who, "account").content.decode()
         posted = {"view": view.pk}
         assert who.post(reverse("admin:engagement_account_delete_view"), posted).status_code == 404
