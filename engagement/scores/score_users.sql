@@ -1,6 +1,6 @@
 -- Computes the engagement rows of users from their daily counts.
 --
--- The planner must know the product: engagement.database.product_statistics says why.
+-- The planner must know the product: core.database.product_statistics says why.
 INSERT INTO engagement_userengagement AS e (
     product_id, score_set_id, user_id, raw, raw_yesterday, raw_last_period, event_count,
     active_days, name_count, last_active_at)
