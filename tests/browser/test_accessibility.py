@@ -9,16 +9,17 @@ from django.utils import timezone
 
 from access.logins import invites
 from access.models import Invite
-from engagement.models import Product, ProductMember
+from engagement.models import Account, Product, ProductMember
 from engagement.rescoring import rescore
 from ingestion.drain import processing
 from ingestion.models import DropCount, DropReason
 from tests.admin.rows import fill
 from tests.admin.test_permissions import For, addresses
-from tests.browser.browsing import Browser
+from tests.browser.browsing import NARROW, Browser
 from tests.browser.conftest import PASSWORD
 from tests.browser.test_every_page import NO_PAGES
 from tests.clients.conftest import HERE, need
+from tests.engagement.history import NOON, identify, tell, track
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -121,3 +122,15 @@ def test_axe_finds_nothing_on_any_page(browser: Browser, acme: Product, globex: 
             browser.prefer(scheme)
             problems += [(url, scheme, *violation) for violation in violations(browser, rules)]
     assert problems == [], "\n".join(map(str, problems))
+
+
+def test_axe_finds_nothing_on_the_page_of_an_account_on_a_phone(
+    as_root: Browser, acme: Product
+) -> None:
+    need(AXE.is_file(), "axe-core")
+    tell(acme, identify("ann", group="initech"), track("ann"), track("ann", hours=-24 * 8))
+    rescore.rescore(NOON)
+    as_root.resize(NARROW)
+    as_root.open(f"/admin/engagement/account/{Account.objects.get().pk}/change/")
+    assert as_root.find(".eds-breakdown tbody td.number").is_displayed()
+    assert of_both_themes(as_root, AXE.read_text(), "account") == []
