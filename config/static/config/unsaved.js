@@ -14,12 +14,12 @@
     for (const form of document.querySelectorAll(FORMS)) {
         const stored = values(form);
         // A form that came back with an error is not saved.
-        if (form.querySelector(".errornote")) {
+        if (form.querySelector(".errornote:not([hidden])")) {
             changed.add(form);
         }
         for (const name of ["input", "change"]) {
             form.addEventListener(name, () => {
-                const isStored = values(form) === stored && !form.querySelector(".errornote");
+                const isStored = values(form) === stored && !form.querySelector(".errornote:not([hidden])");
                 changed[isStored ? "delete" : "add"](form);
             });
         }
