@@ -13,7 +13,7 @@ class EngagementConfig(AppConfig):
 
     def ready(self) -> None:
         post_migrate.connect(create_partitions, sender=self)
-        import_module("engagement.removal.maintenance").register_times()
+        import_module("engagement.removal.maintenance").register()
         import_module("engagement.jobs").register()
 
 

@@ -15,6 +15,8 @@ from engagement.rescoring import rescore as rescoring
 # After these times a task ends and requests another run, so that recording gets its turn.
 RESCORE_SECONDS = 10.0
 CLEAR_SECONDS = 10.0
+# After this time maintenance deletes no more of what is old. The rest waits for the next run.
+MAINTAIN_SECONDS = 20.0
 # One worker at a time moves events. Scoring shares its process, and waits as long.
 REATTRIBUTE_SECONDS = 2.0
 # Seconds between two requests of one process. Scores are fresh within seconds, and an always busy
@@ -75,7 +77,8 @@ def _has_moves() -> bool:
 @leave_retry_to_beat("maintain events")
 def maintain() -> None:
     """Create partitions ahead, drop old ones, and run the daily jobs."""
-    maintenance.maintain(timezone.now())
+    deadline = time.monotonic() + MAINTAIN_SECONDS
+    maintenance.maintain(timezone.now(), lambda: time.monotonic() > deadline)
 
 
 @shared_task

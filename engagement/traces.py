@@ -142,7 +142,3 @@ def of_subject(product_id: int, scope: str, subject_id: int | None) -> str | Non
         return None
     rows = SubjectTrace.objects.filter(product=product_id, scope=scope, subject_id=subject_id)
     return rows.values_list("traceparent", flat=True).first()
-
-
-def delete_expired(now: datetime) -> None:
-    SubjectTrace.objects.filter(recorded_at__lt=now - RETENTION).delete()

@@ -9,4 +9,4 @@ class ExportsConfig(AppConfig):
 
     def ready(self) -> None:
         # Models cannot be imported earlier.
-        import_module("exports.runs").register_times()
+        import_module("exports.runs").register()

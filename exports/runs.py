@@ -10,11 +10,12 @@ from hashlib import sha256
 from typing import LiteralString
 from uuid import UUID, uuid4
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
+from core import retention
 from core.database import clocks, nodes, sql
+from core.retention import Retention, days
 from engagement.models import CachedCounts
 from exports import cursors, schedule
 from exports.cursors import Cursor
@@ -27,7 +28,6 @@ LEASE = timedelta(seconds=60)
 PUT_LEASE = timedelta(seconds=120)
 # The pauses after failures in a row. After the last one the run fails.
 BACKOFF = [timedelta(minutes=minutes) for minutes in (1, 5, 15, 60)]
-ROWS_PER_STATEMENT = 5_000
 CRASHED = "The worker ended in the middle of it, again and again. Its log says more."
 State = ExportRun.State
 
@@ -36,11 +36,20 @@ class LeaseLost(Exception):
     """Another worker has the run, or somebody stopped it. Nothing is written."""
 
 
-def register_times() -> None:
+def register() -> None:
+    """Register the times and the retention of runs. Their files stay in the store."""
     clocks.register(ScheduledExport, {"next_run_at": timedelta(days=8)})
     unfinished_state = {"state__in": ExportRun.UNFINISHED}
     ahead = {"due_at": 2 * BACKOFF[-1], "leased_until": 2 * PUT_LEASE}
     clocks.register(ExportRun, ahead, unfinished_state)
+    lifetime = days("EXPORT_RUN_RETENTION_DAYS")
+    retention.register(
+        "exports",
+        Retention(
+            ExportFile, "run__requested_at", lifetime, ~Q(run__state__in=ExportRun.UNFINISHED)
+        ),
+        Retention(ExportRun, "requested_at", lifetime, ~Q(state__in=ExportRun.UNFINISHED)),
+    )
 
 
 # --- Requests -------------------------------------------------------------------------------
@@ -242,18 +251,3 @@ def last_failures(product_ids: Collection[int] | None = None) -> list[ExportRun]
     runs = runs.exclude(state__in=ExportRun.UNFINISHED).select_related("export")
     last = runs.order_by("export_id", "-id").distinct("export_id")
     return [run for run in last if run.state == State.FAILED]
-
-
-# --- Retention ------------------------------------------------------------------------------
-
-
-def maintain(now: datetime) -> None:
-    """Delete runs that are past their retention. Their files stay where they are."""
-    before = now - timedelta(days=settings.EXPORT_RUN_RETENTION_DAYS)
-    old = ExportRun.objects.filter(requested_at__lt=before).exclude(state__in=ExportRun.UNFINISHED)
-    while pks := list(old.values_list("pk", flat=True)[:100]):
-        while files := list(
-            ExportFile.objects.filter(run__in=pks).values_list("pk", flat=True)[:ROWS_PER_STATEMENT]
-        ):
-            ExportFile.objects.filter(pk__in=files).delete()
-        ExportRun.objects.filter(pk__in=pks).delete()

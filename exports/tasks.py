@@ -5,7 +5,7 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
-from core import telemetry, wakeups
+from core import retention, telemetry, wakeups
 from core.database.retries import leave_retry_to_beat
 from exports import runs
 from exports.prometheus import RUN_COUNTER
@@ -35,7 +35,7 @@ def run() -> None:
 @leave_retry_to_beat("maintain exports")
 def maintain() -> None:
     """Delete runs that are past their retention."""
-    runs.maintain(timezone.now())
+    retention.delete_expired("exports", timezone.now())
 
 
 def request_run() -> None:

@@ -10,3 +10,4 @@ class IngestionConfig(AppConfig):
     def ready(self) -> None:
         # Imported here, because models are not available earlier.
         import_module("ingestion.erasers").register_erasers()
+        import_module("ingestion.retention").register()

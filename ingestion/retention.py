@@ -1,68 +1,71 @@
-"""Retention: deletes rows of ingestion that are too old or too many.
+"""Retention: how long rows of ingestion are kept, and how many."""
 
-Each statement deletes one chunk in its own transaction. What is left when the time is up waits for
-the next run.
-"""
-
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import LiteralString
 
 from django.conf import settings
 
+from core import retention
 from core.database import distribution, retries, sql
-from ingestion.drain import message_ids, rate_limits
+from core.retention import OutOfTime, Retention, days
+from ingestion.models import (
+    DroppedMessage,
+    HourCount,
+    MinuteCount,
+    QuarantinedMessage,
+    RefusedCount,
+    RefusedRequest,
+    SeenMessageId,
+)
 
-# Rows that one statement deletes. It must not hold its locks for long.
-CHUNK_ROWS = 10_000
 HOUR_COUNT_RETENTION = timedelta(days=8)
-
-OutOfTime = Callable[[], bool]
-
-_DELETE: LiteralString = """
-    DELETE FROM {table} WHERE ctid = ANY(ARRAY(
-        SELECT ctid FROM {table} WHERE {column} < %(before)s LIMIT %(chunk)s))
-"""
+# Messages that waited for longer are not limited by them.
+MINUTE_COUNT_RETENTION = timedelta(days=2)
+_MESSAGE_IDS = Retention(SeenMessageId, "seen_at", days("MESSAGE_ID_RETENTION_DAYS"))
 # On a cluster, the nodes delete side by side, each in its own tables.
 _DELETE_MESSAGE_IDS_ON_NODES: LiteralString = """
     DELETE FROM ingestion_seenmessageid WHERE seen_at < %(before)s
 """
-_DELETE_MESSAGE_IDS = _DELETE.format(table="ingestion_seenmessageid", column="seen_at")
-_DELETE_DROPPED = _DELETE.format(table="ingestion_droppedmessage", column="dropped_at")
-_DELETE_QUARANTINED = _DELETE.format(table="ingestion_quarantinedmessage", column="quarantined_at")
-_DELETE_HOUR_COUNTS = _DELETE.format(table="ingestion_hourcount", column="hour")
-_DELETE_REFUSED = _DELETE.format(table="ingestion_refusedrequest", column="received_at")
-_DELETE_REFUSED_COUNTS = _DELETE.format(table="ingestion_refusedcount", column="hour")
-_DELETE_MINUTE_COUNTS = _DELETE.format(table="ingestion_minutecount", column="minute")
 _OLDEST_WAITING: LiteralString = "SELECT min(received_at) FROM ingestion_inboxmessage"
 
 
-def delete_expired(now: datetime, out_of_time: OutOfTime = lambda: False) -> None:
-    """Delete message ids, dropped messages, quarantined messages, refused requests and hourly
-    counts after their retention, and the oldest dropped messages of a product with too many.
+def register() -> None:
+    """Daily counts stay."""
 
-    Daily counts stay.
-    """
-    oldest_id: dict[str, object] = {"before": _oldest_needed_id(now)}
+    def hours() -> timedelta:
+        return HOUR_COUNT_RETENTION
+
+    retention.register(
+        "ingestion",
+        Retention(DroppedMessage, "dropped_at", days("DROPPED_RETENTION_DAYS")),
+        Retention(QuarantinedMessage, "quarantined_at", days("QUARANTINE_RETENTION_DAYS")),
+        Retention(HourCount, "hour", hours),
+        Retention(RefusedRequest, "received_at", hours),
+        Retention(RefusedCount, "hour", hours),
+        Retention(MinuteCount, "minute", lambda: MINUTE_COUNT_RETENTION),
+    )
+
+
+def delete_expired(now: datetime, out_of_time: OutOfTime = lambda: False) -> None:
+    """Delete what is past its retention, and the oldest dropped messages of a product with too
+    many. What is left when the time is up waits for the next run."""
+    _delete_message_ids(_oldest_needed_id(now), out_of_time)
+    retention.delete_expired("ingestion", now, out_of_time)
+    _limit_dropped(now - days("DROPPED_RETENTION_DAYS")(), out_of_time)
+
+
+def _delete_message_ids(before: datetime, out_of_time: OutOfTime) -> None:
     if not distribution.is_distributed():
-        _repeat(_DELETE_MESSAGE_IDS, oldest_id, out_of_time)
+        retention.delete_older(_MESSAGE_IDS, before, out_of_time)
     elif not out_of_time():
         with retries.without_missing_nodes():
-            sql.execute(_DELETE_MESSAGE_IDS_ON_NODES, oldest_id)
-    dropped_before = now - timedelta(days=settings.DROPPED_RETENTION_DAYS)
-    _repeat(_DELETE_DROPPED, {"before": dropped_before}, out_of_time)
-    quarantined_before = now - timedelta(days=settings.QUARANTINE_RETENTION_DAYS)
-    _repeat(_DELETE_QUARANTINED, {"before": quarantined_before}, out_of_time)
-    for statement in (_DELETE_HOUR_COUNTS, _DELETE_REFUSED, _DELETE_REFUSED_COUNTS):
-        _repeat(statement, {"before": now - HOUR_COUNT_RETENTION}, out_of_time)
-    _repeat(_DELETE_MINUTE_COUNTS, {"before": now - rate_limits.RETENTION}, out_of_time)
-    _limit_dropped(dropped_before, out_of_time)
+            sql.execute(_DELETE_MESSAGE_IDS_ON_NODES, {"before": before})
 
 
 def _oldest_needed_id(now: datetime) -> datetime:
     """From when message ids are needed: a duplicate of one may still wait in the inbox."""
     ((oldest,),) = sql.fetch(_OLDEST_WAITING)
-    return min(now, oldest or now) - message_ids.retention_period()
+    return min(now, oldest or now) - _MESSAGE_IDS.lifetime()
 
 
 # --- The number of dropped messages ---------------------------------------------------------
@@ -99,6 +102,7 @@ def _repeat(
 ) -> None:
     while (
         not out_of_time()
-        and sql.execute(statement, {**parameters, "chunk": CHUNK_ROWS}) == CHUNK_ROWS
+        and sql.execute(statement, {**parameters, "chunk": retention.CHUNK_ROWS})
+        == retention.CHUNK_ROWS
     ):
         pass

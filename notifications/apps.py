@@ -10,4 +10,4 @@ class NotificationsConfig(AppConfig):
     def ready(self) -> None:
         # Models cannot be imported earlier.
         import_module("notifications.removal").register_erasers()
-        import_module("notifications.retention").register_times()
+        import_module("notifications.retention").register()

@@ -3,26 +3,16 @@
 from datetime import datetime, timedelta
 from typing import LiteralString
 
-from django.conf import settings
-
+from core import retention
 from core.database import clocks, distribution, sql
-from notifications.models import Destination, OutboxMessage, Watch
+from core.retention import Retention, days
+from notifications.models import Delivery, Destination, OutboxMessage, Watch
 from notifications.watching.sweep import delete_members
 
 ROWS_PER_STATEMENT = 20_000
 # How far ahead a pause or a lease ends at most, and a weekly digest is sent.
 LONGEST_PAUSE, LONGEST_WAIT = timedelta(hours=2), timedelta(days=8)
 
-_DELETE_DELIVERIES: LiteralString = """
-    DELETE FROM notifications_delivery WHERE id = ANY(ARRAY(
-        SELECT d.id FROM notifications_delivery d
-        WHERE d.attempted_at < %(before)s LIMIT %(rows)s))
-"""
-_DELETE_MESSAGES: LiteralString = """
-    DELETE FROM notifications_outboxmessage WHERE id = ANY(ARRAY(
-        SELECT m.id FROM notifications_outboxmessage m
-        WHERE m.created_at < %(before)s LIMIT %(rows)s))
-"""
 # Messages to a destination that was deleted.
 _DELETE_ORPHANS: LiteralString = """
     DELETE FROM notifications_outboxmessage WHERE id = ANY(ARRAY(
@@ -51,21 +41,25 @@ _WATCHES_ON_NODES: LiteralString = """
 """
 
 
-def register_times() -> None:
+def register() -> None:
     clocks.register(Watch, {"swept_at": clocks.NOW, "waiting_since": clocks.NOW})
     pauses = dict.fromkeys(("retry_at", "leased_until"), LONGEST_PAUSE)
     clocks.register(Destination, {"failing_since": clocks.NOW, **pauses})
     waiting = {"state": OutboxMessage.State.WAITING}
     clocks.register(OutboxMessage, {"next_attempt_at": LONGEST_WAIT}, waiting)
+    lifetime = days("NOTIFICATION_RETENTION_DAYS")
+    retention.register(
+        "notifications",
+        Retention(Delivery, "attempted_at", lifetime),
+        Retention(OutboxMessage, "created_at", lifetime),
+    )
 
 
 def maintain(now: datetime) -> None:
     """Delete what is past its retention, and what deleted rows have left. Safe to repeat."""
-    before = now - timedelta(days=settings.NOTIFICATION_RETENTION_DAYS)
-    parameters = {"before": before, "rows": ROWS_PER_STATEMENT}
-    for statement in (_DELETE_DELIVERIES, _DELETE_MESSAGES, _DELETE_ORPHANS):
-        while sql.execute(statement, parameters) == ROWS_PER_STATEMENT:
-            pass
+    retention.delete_expired("notifications", now)
+    while sql.execute(_DELETE_ORPHANS, {"rows": ROWS_PER_STATEMENT}) == ROWS_PER_STATEMENT:
+        pass
     for product_id, watch_id in _orphaned_watches():
         while delete_members(product_id, watch_id):
             pass

@@ -39,7 +39,7 @@ NAMED: dict[str, str] = {
     "engagement/recording/reattribution.py::_step": "which users have events to attribute again",
     "engagement/removal/maintenance.py::thin_memberships": "thins memberships of all products",
     "notifications/retention.py::_orphaned_watches": "which watches have members",
-    "ingestion/retention.py::delete_expired": "deletes message ids of all products",
+    "ingestion/retention.py::_delete_message_ids": "deletes message ids of all products",
     "engagement/segments/counts.py::_count_rows": "numbers of several products on the home page",
     "core/database/partitions.py::_delete_old_defaults": "deletes events of all products",
     "core/database/partitions.py::_execute": "makes and drops the partitions of months",

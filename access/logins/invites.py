@@ -89,7 +89,3 @@ def revoke(invite_id: int, product_id: int, now: datetime) -> bool:
     """Revoke the product's invite. Returns False if it does not work anyway."""
     invites = open_invites(now).filter(pk=invite_id, product=product_id)
     return bool(Invite.objects.filter(pk__in=invites.values("pk")).update(revoked_at=now))
-
-
-def delete_expired(now: datetime) -> None:
-    Invite.objects.filter(expires_at__lt=now - RETENTION).delete()

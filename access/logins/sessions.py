@@ -144,11 +144,6 @@ def forget_key(old: str | None, new: str | None) -> None:
         LoginSession.objects.filter(pk=digest(old)).delete()
 
 
-def delete_expired(now: datetime) -> None:
-    oldest = now - timedelta(seconds=settings.SESSION_COOKIE_AGE)
-    LoginSession.objects.filter(created_at__lt=oldest).delete()
-
-
 def _began(request: HttpRequest, user: Any, **_: Any) -> None:
     now = timezone.now()
     if request.session.session_key is None:

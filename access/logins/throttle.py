@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.utils.crypto import salted_hmac
 
@@ -124,12 +123,6 @@ def use_up(subject: str, now: datetime, lifetime: timedelta) -> bool:
         subject=digest_subject("used up", subject), defaults={"keep_until": now + lifetime}
     )
     return is_new
-
-
-def delete_expired(now: datetime) -> None:
-    """Delete expired attempts and sessions."""
-    LoginAttempts.objects.filter(keep_until__lt=now).delete()
-    Session.objects.filter(expire_date__lt=now).delete()
 
 
 def _locked(subjects: Sequence[str], now: datetime) -> list[LoginAttempts]:

@@ -25,7 +25,7 @@ class LoginAttempts(models.Model):
     class Meta:
         app_label = "engagement"
         indexes = [
-            # throttle.delete_expired uses it every few minutes.
+            # Retention uses it every few minutes.
             models.Index(fields=["keep_until"], name="login_attempts_to_forget"),
         ]
 
@@ -229,7 +229,7 @@ class LoginSession(models.Model):
             )
         ]
         indexes = [
-            # sessions.delete_expired uses it every few minutes.
+            # Retention uses it every few minutes.
             models.Index(fields=["created_at"], name="login_session_by_age"),
         ]
 

@@ -1,1 +1,1 @@
-"""The trail: entries, which models it follows, sign-ins, and retention."""
+"""The trail: entries, which models it follows, and sign-ins."""

@@ -1,19 +1,15 @@
 """Writes entries of the trail."""
 
 import re
-from datetime import datetime, timedelta
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, NamedTuple
 
-from django.conf import settings
 from django.contrib.auth.models import User as AdminUser
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_ipv46_address
-from django.db import transaction
 from django.http import HttpRequest
 
 from access.logins.security_log import client_address
 from access.models import TrailEntry
-from core.database import sql
 
 Action = TrailEntry.Action
 # Field, then its value before and after.
@@ -93,16 +89,3 @@ def _bounded(changes: Changes) -> Changes:
         return changes
     first = dict(list(changes.items())[:MAX_CHANGES])
     return {**first, "…": ["", f"{len(changes) - MAX_CHANGES:,} more changes"]}
-
-
-# --- Retention --------------------------------------------------------------------------------
-
-# The trigger accepts no other deletion, and of no entry that is younger than 30 days.
-_LET_PASS: LiteralString = "SELECT set_config('eds.trail_retention', 'on', true)"
-_DELETE: LiteralString = "DELETE FROM engagement_trailentry WHERE at < %(before)s"
-
-
-def delete_expired(now: datetime) -> None:
-    with transaction.atomic():
-        sql.fetch(_LET_PASS)
-        sql.execute(_DELETE, {"before": now - timedelta(days=settings.TRAIL_RETENTION_DAYS)})

@@ -1,14 +1,16 @@
 """Periodic maintenance of the domain. Any worker may run it."""
 
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import LiteralString
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
+from core import retention
 from core.database import clocks, retries, sql
 from core.database.partitions import maintain_partitions
+from core.retention import OutOfTime, Retention
 from engagement import traces
 from engagement.limits import limits
 from engagement.models import (
@@ -18,6 +20,7 @@ from engagement.models import (
     ProductUsage,
     ScoreSet,
     StoredOrder,
+    SubjectTrace,
 )
 
 # A membership that arrives at most this late is sorted in exactly.
@@ -29,15 +32,8 @@ FORGOTTEN_RETENTION = timedelta(days=30)
 USERS_PER_STATEMENT = 20_000
 
 
-_expiries: list[Callable[[datetime], object]] = []
-
-
-def register_expiry(delete_expired: Callable[[datetime], object]) -> None:
-    """Have ``maintain()`` call this. Other apps delete old rows of theirs."""
-    _expiries.append(delete_expired)
-
-
-def register_times() -> None:
+def register() -> None:
+    """Register the times and the retention of the domain."""
     for model, columns in (
         (ScoreSet, ("benchmarks_at", "past_benchmarks_at")),
         (CachedCounts, ("counted_at",)),
@@ -45,11 +41,17 @@ def register_times() -> None:
         (ProductUsage, ("counted_at",)),
     ):
         clocks.register(model, dict.fromkeys(columns, clocks.NOW))
+    erased = Q(is_suppressed=False, row_id=None)
+    retention.register(
+        "engagement",
+        Retention(ForgottenSubject, "forgotten_at", lambda: FORGOTTEN_RETENTION, erased),
+        Retention(SubjectTrace, "recorded_at", lambda: traces.RETENTION),
+    )
 
 
-def maintain(now: datetime) -> None:
-    """Reset times in the future, maintain the partitions, delete old requests to forget and
-    what other apps registered and, once a day, thin the memberships.
+def maintain(now: datetime, out_of_time: OutOfTime = lambda: False) -> None:
+    """Reset times in the future, maintain the partitions, delete what is past its retention and,
+    once a day, thin the memberships.
 
     Safe to repeat.
     """
@@ -57,12 +59,8 @@ def maintain(now: datetime) -> None:
     clocks.reset_future_times(now)
     with retries.without_missing_nodes():
         maintain_partitions(today, settings.EVENT_RETENTION_DAYS)
-    erased = ForgottenSubject.objects.filter(is_suppressed=False, row_id=None)
-    erased.filter(forgotten_at__lt=now - FORGOTTEN_RETENTION).delete()
     limits.count_usage(now)
-    traces.delete_expired(now)
-    for delete_expired in _expiries:
-        delete_expired(now)
+    retention.delete_expired("engagement", now, out_of_time)
     if _claim_today("thin links", today):
         thin_memberships(now)
 

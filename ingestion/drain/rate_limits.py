@@ -7,7 +7,7 @@ for the few messages that are listed.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import LiteralString, NamedTuple
 
 from core.database import sql
@@ -17,8 +17,6 @@ from ingestion.drain.senders import SenderKey
 from ingestion.models import DropReason
 
 SECONDS = 60
-# Counts of older minutes are deleted. Messages that waited for longer are not limited by them.
-RETENTION = timedelta(days=2)
 
 # Product id, and the start of a minute of receipt.
 MinuteCounts = Counter[tuple[int, datetime]]

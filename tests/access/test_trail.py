@@ -21,6 +21,7 @@ from access.models import Invite, TrailEntry
 from access.pages.history import describe_changes
 from access.trail import entries, sign_ins
 from access.trail.models_followed import find_followed, followed_models
+from core import retention
 from engagement.models import Product, Segment
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
@@ -160,10 +161,10 @@ def test_nobody_changes_or_deletes_an_entry_but_retention(settings: Settings) ->
     ):
         with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
             change()
-    entries.delete_expired(now)
+    retention.delete_expired("engagement", now)
     assert rows.count() == 2
     settings.TRAIL_RETENTION_DAYS = 30
-    entries.delete_expired(now)
+    retention.delete_expired("engagement", now)
     assert rows.count() == 1
 
 

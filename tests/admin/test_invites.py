@@ -12,10 +12,10 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from access.logins import invites
 from access.models import Invite
 from core import credentials
 from engagement.models import Product, ProductMember
+from engagement.removal.maintenance import maintain
 from tests.admin.conftest import logged_in
 from tests.pipeline.waiting import places_of
 
@@ -115,9 +115,9 @@ def test_an_invite_works_once_until_it_expires_or_is_revoked(member: Client, acm
         assert is_over(nonsense)
     assert is_over(f"/invite/?token={credentials.generate('edi')}")
     assert roles(acme) == {"maya": MANAGER, "ada": VIEWER}
-    invites.delete_expired(timezone.now() + timedelta(days=31))
+    maintain(timezone.now() + timedelta(days=31))
     assert Invite.objects.count() == 3
-    invites.delete_expired(timezone.now() + timedelta(days=38))
+    maintain(timezone.now() + timedelta(days=38))
     assert not Invite.objects.exists()
 
 

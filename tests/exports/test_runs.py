@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from core import retention
 from engagement.models import Product, Workspace
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
@@ -386,6 +387,6 @@ def test_runs_are_kept_for_a_bounded_time(acme: Product, memory: MemoryStore, cl
     files_before = dict(memory.files)
     clock.step(90 * 86_400)
     new = run_now(ScheduledExport.objects.get(), clock)
-    runs.maintain(clock.now)
+    retention.delete_expired("exports", clock.now)
     assert list(ExportRun.objects.all()) == [new] and old.files.count() == 0
     assert files_before.items() <= memory.files.items()

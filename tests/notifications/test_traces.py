@@ -17,7 +17,7 @@ from pytest_django import Settings
 from config import apps
 from config.operations import tracing
 from config.server import observing
-from core import trace_context
+from core import retention, trace_context
 from engagement import traces
 from engagement.models import Product, SubjectTrace, User
 from engagement.rescoring.rescore import rescore
@@ -136,9 +136,9 @@ def test_without_a_collector_a_trace_is_passed_on_and_expires(
     assert not SubjectTrace.objects.filter(is_scored=False).exists()
     ann = User.objects.get(external_id="ann")
     assert traces.of_subject(acme.pk, "user", ann.pk) == SAMPLED
-    traces.delete_expired(timezone.now() + timedelta(minutes=59))
+    retention.delete_expired("engagement", timezone.now() + timedelta(minutes=59))
     assert SubjectTrace.objects.count() == 2
-    traces.delete_expired(timezone.now() + timedelta(minutes=61))
+    retention.delete_expired("engagement", timezone.now() + timedelta(minutes=61))
     assert SubjectTrace.objects.count() == 0
 
 

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 from pytest_django import Settings
 
+from core import retention as core_retention
 from engagement.messages import Track
 from engagement.models import Product
 from ingestion import retention
@@ -82,7 +83,7 @@ def test_of_too_many_dropped_messages_the_newest_are_kept(
     limit: int, db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.DROPPED_LIMIT = limit
-    monkeypatch.setattr(retention, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(core_retention, "CHUNK_ROWS", 7)
     ids = wait(OF_NOBODY, *[track("ada")] * 25)
     drain()
     retention.delete_expired(NOON)
@@ -122,7 +123,7 @@ def test_quarantined_messages_are_forgotten_by_age(
 def test_what_is_left_when_time_is_up_goes_the_next_time(
     db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(core_retention, "CHUNK_ROWS", 10)
     wait(OF_NOBODY, *[track("ada")] * 25)
     drain()
     later = NOON + timedelta(days=100)
