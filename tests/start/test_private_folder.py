@@ -50,7 +50,9 @@ def test_open_permissions_are_removed_and_logged(
     with caplog.at_level(logging.WARNING), data_folder.lock_data_dir(tmp_path):
         assert not mode(tmp_path) & 0o067
         assert mode(tmp_path / "secrets.json") == mode(tmp_path / "up.lock") == 0o600
-    messages = [record.getMessage() for record in caplog.records]
+    # Not those of another test's tracebacks that were left out.
+    records = [record for record in caplog.records if record.name == data_folder.__name__]
+    messages = [record.getMessage() for record in records]
     assert [str(tmp_path) in line and "open to other users" in line for line in messages] == [
         True
     ] * 2

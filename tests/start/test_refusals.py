@@ -174,7 +174,11 @@ def test_a_command_that_fails_prints_one_sentence_and_its_own_status(
 
 def test_a_secret_key_that_can_be_guessed(tmp_path: Path) -> None:
     sentence = refusal(
-        tmp_path, "serve", DATABASE_URL="postgresql://eds@127.0.0.1/eds", EDS_SECRET_KEY="abc"
+        tmp_path,
+        "serve",
+        DATABASE_URL="postgresql://eds@127.0.0.1/eds",
+        EDS_SECRET_KEY="abc",
+        EDS_ENCRYPTION_KEYS=Fernet.generate_key().decode(),
     )
     assert "EDS_SECRET_KEY must have 32 random characters or more, not 3." in sentence
     assert "EDS_ENCRYPTION_KEYS and stays readable" in sentence
