@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from core.jobs import kinds, run
+from core.models import Job
 
 
 def run_job(name: str, now: datetime, out_of_time: Callable[[], bool] = lambda: False) -> int:
@@ -13,7 +14,9 @@ def run_job(name: str, now: datetime, out_of_time: Callable[[], bool] = lambda: 
     """
     kind = kinds.get(name)
     assert kind is not None, name
-    steps = run.run_now(kind, lambda: now, out_of_time)
-    failed = run.failures_of(name)
+    if kind.keys is None:
+        run.request(name, now)
+    steps = run.run_kinds([kind], lambda: now, out_of_time)
+    failed = list(Job.objects.filter(kind=name, failures__gt=0).values_list("error", flat=True))
     assert not failed, failed
     return steps

@@ -1,6 +1,6 @@
 """The kinds of jobs: what a step does, how often it runs, and how long it waits after a failure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
@@ -14,8 +14,8 @@ BACKOFF = Backoff(first=timedelta(seconds=5), factor=3, longest=timedelta(hours=
 
 @dataclass(frozen=True)
 class Done:
-    """Nothing is left. The job's next step is due after its kind's interval, or when it is
-    requested."""
+    """Nothing is left. A job with a key ends. The only one of its kind is due again after its
+    kind's interval, or when it is requested."""
 
 
 @dataclass(frozen=True)
@@ -30,27 +30,43 @@ class More:
 
 @dataclass(frozen=True)
 class Later:
-    """Nothing to do, or nobody may do it, before this time."""
+    """Nothing to do, or nobody may do it, before this time; by default before the step has rested
+    for its kind's share of the time."""
 
-    at: datetime
+    at: datetime | None = None
     cursor: Any = None
 
 
-Outcome: TypeAlias = Done | More | Later
+@dataclass(frozen=True)
+class Blocked:
+    """Another worker holds what the step needs. The job stays as it is until the next run."""
+
+
+Outcome: TypeAlias = Done | More | Later | Blocked
 Step: TypeAlias = Callable[[Job, datetime], Outcome]
+Keys: TypeAlias = Callable[[], Iterable[int]]
+
+
+class StepFailed(Exception):
+    """A step failed in a way that its job expects. Its text is for people, and says what to do."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """*step* does a bounded part of a job in one transaction. *label* says on pages what the job
-    does."""
+    """*step* does a bounded part of a job. *label* says on pages what the job does."""
 
     name: str
     label: str
     queue: str
     step: Step
+    keys: Keys | None
     every: timedelta
+    share: float
+    shortest_rest: timedelta
+    pause_share: float
+    lease: timedelta | None
     backoff: Backoff
+    on_give_up: Callable[[Job], None]
 
 
 _kinds: dict[str, Kind] = {}
@@ -62,12 +78,44 @@ def register(
     *,
     queue: str,
     step: Step,
+    keys: Keys | None = None,
     every: timedelta = timedelta(),
+    share: float = 1.0,
+    shortest_rest: timedelta = timedelta(),
+    pause_share: float = 0.0,
+    lease: timedelta | None = None,
     backoff: Backoff = BACKOFF,
+    on_give_up: Callable[[Job], None] = lambda job: None,
 ) -> None:
-    """Have workers of the *queue* run this kind of job. An idle job looks for work *every* so
-    often, at each run of the queue by default. Call it from ``AppConfig.ready()``."""
-    _kinds[name] = Kind(name, label, queue, step, every, backoff)
+    """Have workers of the *queue* run this kind of job. Call it from ``AppConfig.ready()``.
+
+    A kind has one job, which looks for work *every* so often, at each run of the queue by default;
+    or one for each of the *keys*, which name what there is to do now, those of the longest wait
+    first. A job with a key ends when it is done.
+
+    A step is one transaction with the job's row. A step that waits for other systems, or whose
+    statements take long, has a *lease* instead: it runs outside of any transaction, and nobody
+    else runs it until the lease has ended.
+
+    ``Later()`` rests so long that the steps take *share* of the time (0 to 1), and *shortest_rest*
+    at least. After a step that left more to do, the worker pauses for *pause_share* of its time,
+    so that others get the rows that it locked. *on_give_up* gets a job that its backoff gives up,
+    in the transaction that deletes it.
+    """
+    _kinds[name] = Kind(
+        name,
+        label,
+        queue,
+        step,
+        keys,
+        every,
+        share,
+        shortest_rest,
+        pause_share,
+        lease,
+        backoff,
+        on_give_up,
+    )
 
 
 def get(name: str) -> Kind | None:

@@ -2,59 +2,63 @@
 
 A step and the job's new state are one transaction, which holds the job's row. So a worker that
 dies leaves the job as it was before the step, another worker can go on at once, and two never do
-the same step.
+the same step. A step with a lease holds no transaction: if its worker dies, another one goes on
+when the lease has ended.
 """
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from uuid import uuid4
 
-from django.db import transaction
+from django.db import Error, transaction
 from django.db.models import Q, QuerySet
 
-from core.database.retries import is_timeout, is_transient, retry_on_conflict
+from core.database import retries
 from core.jobs import kinds
-from core.jobs.kinds import Done, Kind, Later, More, Outcome
+from core.jobs.kinds import Blocked, Done, Kind, Later, More, Outcome, StepFailed
+from core.jobs.shares import rest_until
 from core.models.jobs import Job
 
 logger = logging.getLogger(__name__)
 
 ERROR_LENGTH = 500
+# Seconds, in which a worker that waits for a row lock wakes up.
+SHORTEST_PAUSE = 0.01
+CRASHED = "The worker ended in the middle of a step. Its log says more."
 # Due at any time, whatever the clocks of the machines say.
 _ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 
+Clock = Callable[[], datetime]
+OutOfTime = Callable[[], bool]
 
-def request(kind: str, now: datetime, key: str = "") -> None:
+
+class LeaseLost(Exception):
+    """Another worker has the job, or it was ended. Nothing is written."""
+
+
+def request(kind: str, now: datetime, key: int | str = "") -> None:
     """Make the job due now, in the caller's transaction. Creates it if it is new."""
     Job.objects.bulk_create([Job(kind=kind, key=key, due_at=now)], ignore_conflicts=True)
     # A later time is taken back; a job that is due already keeps its turn.
     Job.objects.filter(_rests(now), kind=kind, key=key).update(due_at=now)
 
 
-def run_due(
-    queue: str, clock: Callable[[], datetime], out_of_time: Callable[[], bool] = lambda: False
-) -> int:
+def run_due(queue: str, clock: Clock, out_of_time: OutOfTime = lambda: False) -> int:
     """Run the queue's due jobs in turns of one step each; return the number of steps that left
     more to do.
 
     Each gets one step, so that busy recording delays none forever. Stops when nothing is left to
     do, or then when *out_of_time* returns true.
     """
-    return _run({kind.name: kind for kind in kinds.in_queue(queue)}, clock, out_of_time)
+    return run_kinds(kinds.in_queue(queue), clock, out_of_time)
 
 
-def run_now(
-    kind: Kind, clock: Callable[[], datetime], out_of_time: Callable[[], bool] = lambda: False
-) -> int:
-    """Run the jobs of one kind at once, as ``run_due()`` does; return the number of steps."""
-    request(kind.name, clock())
-    return _run({kind.name: kind}, clock, out_of_time)
-
-
-def _run(
-    by_name: Mapping[str, Kind], clock: Callable[[], datetime], out_of_time: Callable[[], bool]
-) -> int:
+def run_kinds(own_kinds: Collection[Kind], clock: Clock, out_of_time: OutOfTime) -> int:
+    """Run the due jobs of these kinds, as ``run_due()`` does."""
+    by_name = {kind.name: kind for kind in own_kinds}
     _ensure_jobs(by_name, clock())
     steps, met, rests = 0, set[int](), set[int]()
     while turn := [job for job in _due(by_name, clock()) if job[0] not in rests]:
@@ -62,54 +66,78 @@ def _run(
             if pk in met and out_of_time():
                 return steps
             met.add(pk)
-            outcome = _run_step(pk, by_name[name], clock)
+            started = time.monotonic()
+            outcome = _try_step(pk, by_name[name], clock)
             if isinstance(outcome, More):
                 steps += 1
+                _pause(by_name[name], time.monotonic() - started)
             else:
                 rests.add(pk)
     return steps
 
 
+def _pause(kind: Kind, seconds: float) -> None:
+    if kind.pause_share:
+        time.sleep(max(SHORTEST_PAUSE, seconds * kind.pause_share))
+
+
 def _ensure_jobs(by_name: Mapping[str, Kind], now: datetime) -> None:
-    existing = set(Job.objects.filter(kind__in=by_name).values_list("kind", flat=True))
-    for name, kind in by_name.items():
-        if name not in existing:
-            request(name, now if kind.every else _ALWAYS)
-
-
-def _next_look(kind: Kind, now: datetime) -> datetime:
-    """When an idle job looks for work again."""
-    return now + kind.every if kind.every else _ALWAYS
+    """Create the jobs of what there is to do."""
+    existing = set(Job.objects.filter(kind__in=by_name).values_list("kind", "key"))
+    missing = [
+        Job(kind=name, key=key, due_at=now if kind.every else _ALWAYS)
+        for name, kind in by_name.items()
+        for key in ([""] if kind.keys is None else map(str, kind.keys()))
+        if (name, key) not in existing
+    ]
+    if missing:
+        # Another worker may be faster.
+        Job.objects.bulk_create(missing, ignore_conflicts=True)
 
 
 def _due(names: Collection[str], now: datetime) -> list[tuple[int, str]]:
-    jobs = Job.objects.filter(kind__in=names, is_paused=False, due_at__lte=now)
+    jobs = Job.objects.filter(_is_free(now), kind__in=names)
     return list(jobs.order_by("due_at", "pk").values_list("pk", "kind"))
+
+
+def _is_free(now: datetime) -> Q:
+    is_unleased = Q(leased_until=None) | Q(leased_until__lte=now)
+    return is_unleased & Q(is_paused=False, due_at__lte=now)
 
 
 def _rests(now: datetime) -> Q:
     return Q(due_at=None) | Q(due_at__gt=now)
 
 
-def _run_step(pk: int, kind: Kind, clock: Callable[[], datetime]) -> Outcome | None:
+# --- Steps ----------------------------------------------------------------------------------
+
+
+def _try_step(pk: int, kind: Kind, clock: Clock) -> Outcome | None:
     """Run one step; return its outcome, None if another worker has the job or the step failed."""
+    step = _run_in_transaction if kind.lease is None else _run_with_lease
     try:
-        return retry_on_conflict(lambda: _step(pk, kind, clock))
+        return retries.retry_on_conflict(lambda: step(pk, kind, clock))
+    except LeaseLost:
+        return None
+    except StepFailed as failure:
+        logger.warning("The job %s failed: %s", kind.name, failure)
+        _note_failure(pk, kind, str(failure), clock())
     except Exception as error:
         # Whatever the step raises, other jobs go on, and this one is tried again.
-        if is_transient(error) and not is_timeout(error):
+        if retries.is_transient(error) and not retries.is_timeout(error):
             # The database is away: beat asks for all of them again.
             raise
         logger.exception("A step of the job %s failed.", kind.name)
-        _note_failure(pk, kind, error, clock())
-        return None
+        text = str(error).partition("\n")[0]
+        _note_failure(pk, kind, f"{type(error).__name__}: {text}", clock())
+    return None
 
 
-def _step(pk: int, kind: Kind, clock: Callable[[], datetime]) -> Outcome | None:
+def _run_in_transaction(pk: int, kind: Kind, clock: Clock) -> Outcome | None:
     now = clock()
     with transaction.atomic(durable=True):
         rows: QuerySet[Job] = Job.objects.select_for_update(skip_locked=True)
-        job = rows.filter(pk=pk, is_paused=False, due_at__lte=now).first()
+        job = rows.filter(_is_free(now), pk=pk).first()
         if job is None:
             return None
         started = time.monotonic()
@@ -118,42 +146,113 @@ def _step(pk: int, kind: Kind, clock: Callable[[], datetime]) -> Outcome | None:
     return outcome
 
 
+def _run_with_lease(pk: int, kind: Kind, clock: Clock) -> Outcome | None:
+    assert kind.lease is not None
+    now = clock()
+    job = _claim(pk, kind, now, now + kind.lease)
+    if job is None:
+        return None
+    started = time.monotonic()
+    try:
+        outcome = kind.step(job, now)
+    except Error:
+        # No failure of the job if the database is away or a node is: then others may go on at once.
+        with suppress(Error):
+            _release(job)
+        raise
+    with holding(job):
+        _store(job, kind, outcome, time.monotonic() - started, clock())
+    return outcome
+
+
+def _claim(pk: int, kind: Kind, now: datetime, until: datetime) -> Job | None:
+    """The job, under a new lease. One whose lease has ended lost its worker: that is a failure."""
+    with transaction.atomic(durable=True):
+        rows: QuerySet[Job] = Job.objects.select_for_update(skip_locked=True)
+        job = rows.filter(_is_free(now), pk=pk).first()
+        if job is None:
+            return None
+        if job.lease is not None:
+            _fail(job, kind, CRASHED, now)
+            return None
+        job.lease, job.leased_until = uuid4(), until
+        job.save(update_fields=["lease", "leased_until"])
+    return job
+
+
+def _release(job: Job) -> None:
+    Job.objects.filter(pk=job.pk, lease=job.lease).update(lease=None, leased_until=None)
+
+
+@contextmanager
+def holding(job: Job, until: datetime | None = None) -> Iterator[None]:
+    """A transaction in which this worker has the job's lease, and renews it if *until* is given.
+
+    Raises LeaseLost. For the writes of a step with a lease.
+    """
+    with transaction.atomic():
+        if not Job.objects.select_for_update().filter(pk=job.pk, lease=job.lease).exists():
+            raise LeaseLost
+        if until is not None:
+            job.leased_until = until
+            job.save(update_fields=["leased_until"])
+        yield
+
+
 def _store(job: Job, kind: Kind, outcome: Outcome, seconds: float, now: datetime) -> None:
-    if outcome == Done() and not kind.every and not (job.cursor or job.failures):
+    if isinstance(outcome, Blocked) or (outcome == Done() and _rests_idle(job, kind)):
         # An idle job costs no write each time that it finds nothing.
+        if kind.lease is not None:
+            _release(job)
+        return
+    if outcome == Done() and job.key:
+        job.delete()
         return
     job.cursor, job.progress, job.total = None, 0, None
     match outcome:
         case Done():
-            job.due_at = _next_look(kind, now)
+            job.due_at = now + kind.every if kind.every else _ALWAYS
         case More():
             job.cursor, job.progress, job.total = outcome.cursor, outcome.progress, outcome.total
         case Later():
-            job.cursor, job.due_at = outcome.cursor, outcome.at
+            rest = max(kind.shortest_rest, rest_until(now, seconds, kind.share) - now)
+            job.cursor, job.due_at = outcome.cursor, outcome.at or now + rest
     job.failures, job.error = 0, ""
     job.steps += 1
     job.seconds += seconds
     job.stepped_at = now
+    job.lease = job.leased_until = None
     job.save()
 
 
-def _note_failure(pk: int, kind: Kind, error: Exception, now: datetime) -> None:
+def _rests_idle(job: Job, kind: Kind) -> bool:
+    """Whether the row of a job that is done says so already."""
+    return not (kind.every or job.key or job.cursor or job.total or job.failures)
+
+
+# --- Failures -------------------------------------------------------------------------------
+
+
+def _note_failure(pk: int, kind: Kind, error: str, now: datetime) -> None:
     """Have the job tried again after its backoff. Stores the first line of the error: PostgreSQL
     shows rows in the others."""
     with transaction.atomic(durable=True):
         job = Job.objects.select_for_update().filter(pk=pk).first()
         if job is not None:
-            text = str(error).partition("\n")[0]
-            job.failures += 1
-            job.error = f"{type(error).__name__}: {text}"[:ERROR_LENGTH]
-            job.failed_at = now
-            job.due_at = now + kind.backoff.delay(job.failures)
-            job.save(update_fields=["failures", "error", "failed_at", "due_at"])
+            _fail(job, kind, error, now)
 
 
-def failures_of(kind: str) -> list[str]:
-    """The errors of the kind's jobs whose last step failed."""
-    return list(Job.objects.filter(kind=kind, failures__gt=0).values_list("error", flat=True))
+def _fail(job: Job, kind: Kind, error: str, now: datetime) -> None:
+    job.failures += 1
+    job.error = error[:ERROR_LENGTH]
+    job.failed_at = now
+    job.lease = job.leased_until = None
+    if kind.backoff.gives_up(job.failures):
+        kind.on_give_up(job)
+        job.delete()
+        return
+    job.due_at = now + kind.backoff.delay(job.failures)
+    job.save(update_fields=["failures", "error", "failed_at", "due_at", "lease", "leased_until"])
 
 
 # --- By hand --------------------------------------------------------------------------------

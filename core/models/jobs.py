@@ -19,6 +19,9 @@ class Job(models.Model):
     cursor = models.JSONField(null=True)
     progress = models.BigIntegerField(default=0, db_default=0)
     total = models.BigIntegerField(null=True)
+    # Of a step that runs outside of a transaction.
+    lease = models.UUIDField(null=True)
+    leased_until = models.DateTimeField(null=True)
     # In a row. A step that succeeds sets it to 0.
     failures = models.IntegerField(default=0, db_default=0)
     error = models.CharField(max_length=500, default="", db_default="", blank=True)

@@ -1,16 +1,18 @@
 """Background jobs: each step happens once, whatever dies, and a failure delays no other job."""
 
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import OperationalError, connection, transaction
 
 from core.jobs import kinds, run
 from core.jobs.backoff import Backoff
-from core.jobs.kinds import Done, Later, More, Outcome
+from core.jobs.kinds import Blocked, Done, Later, More, Outcome, StepFailed
 from core.jobs.shares import rest_until
 from core.models.jobs import Job
 from tests.cases import each
@@ -172,8 +174,8 @@ def test_jobs_of_one_kind_are_told_apart_by_their_keys() -> None:
         keys.append(job.key)
         return Done()
 
-    register("each", step)
-    for key in ("1", "2", "1"):
+    register("each", step, keys=lambda: [])
+    for key in (1, 2, 1):
         run.request("each", NOON, key)
     run_at(NOON)
     assert sorted(keys) == ["1", "2"]
@@ -212,6 +214,195 @@ def test_a_job_of_a_kind_that_this_release_does_not_know_stays() -> None:
 def test_a_backoff_grows_to_its_longest_wait(failures: int, seconds: int) -> None:
     backoff = Backoff(timedelta(seconds=5), 3, timedelta(minutes=1))
     assert backoff.delay(failures) == timedelta(seconds=seconds)
+
+
+# --- Keys -----------------------------------------------------------------------------------
+
+
+def test_each_key_has_a_job_until_it_is_done() -> None:
+    todo = {7: 2, 9: 1}
+    order: list[str] = []
+
+    def step(job: Job, now: datetime) -> Outcome:
+        order.append(job.key)
+        todo[int(job.key)] -= 1
+        if todo[int(job.key)]:
+            return More()
+        del todo[int(job.key)]
+        return Done()
+
+    register("each", step, keys=lambda: list(todo))
+    run_at(NOON)
+    # In turns.
+    assert order == ["7", "9", "7"]
+    assert not Job.objects.exists()
+    todo[7] = 1
+    run_at(NOON)
+    assert order == ["7", "9", "7", "7"]
+
+
+def test_a_job_with_a_key_keeps_its_failures_until_it_succeeds() -> None:
+    luck = [False, False, True]
+
+    def step(job: Job, now: datetime) -> Outcome:
+        if not luck.pop(0):
+            raise ValueError("no luck")
+        return Done()
+
+    register("each", step, keys=lambda: [7])
+    run_at(NOON)
+    run_at(NOON + timedelta(seconds=5))
+    assert Job.objects.get(key="7").failures == 2
+    run_at(NOON + timedelta(minutes=1))
+    assert not Job.objects.exists()
+
+
+def test_a_blocked_job_stays_as_it_is_until_the_next_run() -> None:
+    tries: list[int] = []
+
+    def step(job: Job, now: datetime) -> Outcome:
+        tries.append(1)
+        return Blocked()
+
+    register("blocked", step, keys=lambda: [7])
+    run_at(NOON)
+    before = Job.objects.values().get()
+    run_at(NOON)
+    assert Job.objects.values().get() == before
+    assert len(tries) == 2
+
+
+# --- Leases ---------------------------------------------------------------------------------
+
+LEASE = timedelta(minutes=1)
+
+
+def test_a_step_with_a_lease_holds_no_transaction() -> None:
+    states: list[tuple[bool, bool]] = []
+
+    def step(job: Job, now: datetime) -> Outcome:
+        is_leased = Job.objects.filter(leased_until=NOON + LEASE).exists()
+        states.append((connection.in_atomic_block, is_leased))
+        return Later()
+
+    register("slow", step, lease=LEASE)
+    run_at(NOON)
+    assert states == [(False, True)]
+    job = Job.objects.get()
+    assert (job.lease, job.leased_until, job.steps) == (None, None, 1)
+
+
+def test_the_job_of_a_dead_worker_goes_on_when_its_lease_has_ended() -> None:
+    cursors: list[int | None] = []
+
+    def step(job: Job, now: datetime) -> Outcome:
+        cursors.append(job.cursor)
+        if len(cursors) == 2:
+            raise KeyboardInterrupt
+        return More(1) if len(cursors) == 1 else Done()
+
+    register("slow", step, lease=LEASE)
+    with pytest.raises(KeyboardInterrupt):
+        run_at(NOON)
+    run_at(NOON + LEASE / 2)
+    assert cursors == [None, 1]
+    run_at(NOON + LEASE)
+    job = Job.objects.get()
+    assert (job.failures, job.error, job.cursor) == (1, run.CRASHED, 1)
+    run_at(NOON + LEASE + timedelta(seconds=5))
+    assert cursors == [None, 1, 1]
+    assert Job.objects.get().failures == 0
+
+
+def test_a_worker_that_lost_its_lease_writes_nothing() -> None:
+    def step(job: Job, now: datetime) -> Outcome:
+        # Another worker took it over meanwhile.
+        Job.objects.filter(pk=job.pk).update(lease=uuid4(), leased_until=NOON + 2 * LEASE)
+        with run.holding(job):
+            Job.objects.create(kind="written")
+        return More(1)
+
+    register("slow", step, lease=LEASE)
+    run_at(NOON)
+    job = Job.objects.get()
+    assert (job.cursor, job.failures, job.leased_until) == (None, 0, NOON + 2 * LEASE)
+
+
+def test_a_worker_renews_its_lease_with_what_it_writes() -> None:
+    def step(job: Job, now: datetime) -> Outcome:
+        with run.holding(job, NOON + 5 * LEASE):
+            Job.objects.create(kind="written")
+        assert Job.objects.filter(kind="slow", leased_until=NOON + 5 * LEASE).exists()
+        return Done()
+
+    register("slow", step, lease=LEASE)
+    run_at(NOON)
+    assert Job.objects.filter(kind="written").exists()
+
+
+def test_a_step_with_a_lease_that_loses_against_another_worker_is_repeated() -> None:
+    tries: list[int] = []
+
+    def step(job: Job, now: datetime) -> Outcome:
+        tries.append(1)
+        if len(tries) == 1:
+            with connection.cursor() as cursor:
+                cursor.execute("DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$")
+        return Done()
+
+    register("slow", step, lease=LEASE)
+    run_at(NOON)
+    assert len(tries) == 2
+    assert Job.objects.get().failures == 0
+
+
+# --- Giving up ------------------------------------------------------------------------------
+
+
+def test_a_job_that_fails_too_often_is_given_up() -> None:
+    given_up: list[tuple[str, str]] = []
+
+    def step(job: Job, now: datetime) -> Outcome:
+        raise StepFailed("The store refuses the key. Enter another one.")
+
+    backoff = Backoff(timedelta(minutes=1), 4, timedelta(hours=1), give_up=2)
+    register(
+        "writes",
+        step,
+        keys=lambda: [],
+        backoff=backoff,
+        on_give_up=lambda job: given_up.append((job.key, job.error)),
+    )
+    run.request("writes", NOON, 7)
+    run_at(NOON)
+    assert given_up == []
+    run_at(NOON + timedelta(minutes=1))
+    assert given_up == [("7", "The store refuses the key. Enter another one.")]
+    assert not Job.objects.filter(key="7").exists()
+
+
+# --- Shares ---------------------------------------------------------------------------------
+
+
+def test_a_job_rests_for_its_share_of_the_time() -> None:
+    def step(job: Job, now: datetime) -> Outcome:
+        time.sleep(0.05)
+        return Later()
+
+    register("rests", step, share=0.01)
+    register("rests longer", step, shortest_rest=timedelta(hours=1))
+    run_at(NOON)
+    rests = Job.objects.get(kind="rests").due_at
+    assert rests is not None
+    assert rests - NOON >= timedelta(seconds=5)
+    assert Job.objects.get(kind="rests longer").due_at == NOON + timedelta(hours=1)
+
+
+def test_a_wait_varies_by_its_jitter() -> None:
+    backoff = Backoff(timedelta(seconds=100), 1, timedelta(hours=1), jitter=0.2)
+    delays = {backoff.delay(1).total_seconds() for _ in range(50)}
+    assert len(delays) > 1
+    assert all(80 <= delay <= 120 for delay in delays)
 
 
 def test_work_rests_so_long_that_it_keeps_its_share() -> None:
