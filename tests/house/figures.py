@@ -1,5 +1,5 @@
 """Prints modules, rooms, floors, arrows, and lines of each package of a checkout, for
-docs/decisions.md: `python -m tests.house.figures [FOLDER]`."""
+docs/decisions/house.md: `python -m tests.house.figures [FOLDER]`."""
 
 import sys
 from pathlib import Path

@@ -18,7 +18,7 @@ DOCUMENTS = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "benchmarks" / "README.md",
     ROOT / "proofs" / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
@@ -30,6 +30,8 @@ BENCHMARK = re.compile(r"python -m ((?:benchmarks|proofs)(?:\.\w+)?)")
 COMMAND = re.compile(r"manage\.py (\w+)")
 EXTERNAL = ("http://", "https://", "mailto:")
 NOT_COMMANDS = {"help"}
+DECISIONS = ROOT / "docs" / "decisions"
+DECISION = re.compile(r"^\*\*(?:(\d+)\. )?", re.MULTILINE)
 
 
 def text_of(document: Path) -> str:
@@ -85,8 +87,17 @@ def test_every_command_in_a_document_exists(document: Path) -> None:
 
 def test_the_readme_links_to_every_document() -> None:
     linked = {(ROOT / link.partition("#")[0]).resolve() for link in LINK.findall(text_of(README))}
-    missing = [document for document in DOCUMENTS[1:] if document.resolve() not in linked]
-    assert [relative_path(document) for document in missing] == []
+    missing = {document.resolve() for document in DOCUMENTS[1:]} - linked
+    assert [relative_path(path) for path in sorted(missing) if path.parent != DECISIONS] == []
+
+
+def test_each_decision_has_a_number_of_its_own() -> None:
+    index = text_of(ROOT / "docs" / "decisions.md")
+    for document in sorted(DECISIONS.glob("*.md")):
+        assert f"(decisions/{document.name})" in index
+        numbers = DECISION.findall(text_of(document))
+        assert "" not in numbers, f"{document.name}: a decision starts with its number."
+        assert len(set(numbers)) == len(numbers), f"{document.name}: a number is used twice."
 
 
 def test_every_command_is_described() -> None:

@@ -40,7 +40,7 @@ ALLOWED = {
     "config": APPS,
 }
 # Upper bounds, so that features cannot spend them unseen: floors and arrows of each package. Raise
-# one only together with the reason, in docs/decisions.md; lower it when you take rooms away.
+# one only together with the reason, in docs/decisions/house.md; lower it when you take rooms away.
 BOUNDS = {
     "core": (3, 13),
     "engagement": (9, 90),
