@@ -166,9 +166,9 @@ def list_stepwise(now: datetime) -> Iterator[StepRow]:
             description=kind.label
             if kind
             else "Of another release. No worker of this one runs it.",
-            state=_state(job),
+            state=_state(job, now),
             progress=f"{job.progress:,} of {job.total:,}" if job.total else "",
-            last_step=format_ago(job.stepped_at, now) if job.stepped_at else "Nothing to do yet",
+            last_step=_last_step(job, now),
             duration=_seconds(job.seconds / job.steps) if job.steps else "",
             next_step=_next_step(job, now),
             error=job.error,
@@ -178,16 +178,26 @@ def list_stepwise(now: datetime) -> Iterator[StepRow]:
 
 
 def _title(job: StepwiseJob) -> str:
-    name = str(job)
+    name, kind = str(job), kinds.get(job.kind)
+    if job.key and kind:
+        name = f"{job.kind}: {kind.title(int(job.key))}"
     return name[:1].upper() + name[1:]
 
 
-def _state(job: StepwiseJob) -> str:
+def _state(job: StepwiseJob, now: datetime) -> str:
     if job.is_paused:
         return "Paused"
+    if job.leased_until and job.leased_until > now:
+        return "In progress"
     if job.failures:
         return f"Failed {job.failures:,} times in a row" if job.failures > 1 else "Failed"
     return "In progress" if job.cursor is not None else "Idle"
+
+
+def _last_step(job: StepwiseJob, now: datetime) -> SafeString | str:
+    if job.stepped_at:
+        return format_ago(job.stepped_at, now)
+    return "None yet" if job.key else "Nothing to do yet"
 
 
 def _next_step(job: StepwiseJob, now: datetime) -> SafeString | str:

@@ -67,6 +67,7 @@ class Kind:
     lease: timedelta | None
     backoff: Backoff
     on_give_up: Callable[[Job], None]
+    title: Callable[[int], str]
 
 
 _kinds: dict[str, Kind] = {}
@@ -86,6 +87,7 @@ def register(
     lease: timedelta | None = None,
     backoff: Backoff = BACKOFF,
     on_give_up: Callable[[Job], None] = lambda job: None,
+    title: Callable[[int], str] = str,
 ) -> None:
     """Have workers of the *queue* run this kind of job. Call it from ``AppConfig.ready()``.
 
@@ -100,7 +102,7 @@ def register(
     ``Later()`` rests so long that the steps take *share* of the time (0 to 1), and *shortest_rest*
     at least. After a step that left more to do, the worker pauses for *pause_share* of its time,
     so that others get the rows that it locked. *on_give_up* gets a job that its backoff gives up,
-    in the transaction that deletes it.
+    in the transaction that deletes it. *title* names a key on pages.
     """
     _kinds[name] = Kind(
         name,
@@ -115,6 +117,7 @@ def register(
         lease,
         backoff,
         on_give_up,
+        title,
     )
 
 

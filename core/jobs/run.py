@@ -46,6 +46,12 @@ def request(kind: str, now: datetime, key: int | str = "") -> None:
     Job.objects.filter(_rests(now), kind=kind, key=key).update(due_at=now)
 
 
+def end(kind: str, key: int) -> None:
+    """Delete the job, in the caller's transaction. A worker that has its lease writes nothing
+    more."""
+    Job.objects.filter(kind=kind, key=key).delete()
+
+
 def run_due(queue: str, clock: Clock, out_of_time: OutOfTime = lambda: False) -> int:
     """Run the queue's due jobs in turns of one step each; return the number of steps that left
     more to do.

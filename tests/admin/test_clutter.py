@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from celery import current_app
@@ -16,6 +17,7 @@ from kombu.exceptions import OperationalError
 
 from access.models import TrailEntry
 from core import telemetry
+from core.jobs import kinds
 from core.models import Job
 from engagement.jobs import INDEX_BACKLOG, STAMP_CHANGES
 from engagement.models import Product
@@ -161,6 +163,29 @@ def test_stepwise_jobs_show_where_they_are(root: Client) -> None:
     root.post(reverse("admin:jobs_resume", args=[failing.pk]))
     failing.refresh_from_db()
     assert failing.due_at is not None and failing.due_at <= timezone.now()
+
+
+def test_a_job_with_a_key_is_named_and_in_progress_while_a_worker_has_it(
+    root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kinds, "_kinds", {})
+    kinds.register(
+        "copy",
+        "Copies.",
+        queue="tests",
+        step=lambda job, now: kinds.Done(),
+        keys=lambda: [],
+        lease=timedelta(minutes=1),
+        title=lambda key: f"Ledger {key}",
+    )
+    now = timezone.now()
+    job = Job.objects.create(kind="copy", key="7", lease=uuid4(), due_at=now, failures=1)
+    for seconds, state in ((30, "In progress"), (-30, "Failed")):
+        Job.objects.update(leased_until=now + timedelta(seconds=seconds))
+        row = cells(page(root, reverse("admin:jobs")), "Copy: Ledger 7")
+        assert row[:2] == [state, "None yet"]
+    pause = root.post(reverse("admin:jobs_pause", args=[job.pk]), follow=True)
+    assert "Copy: Ledger 7 is paused" in pause.content.decode()
 
 
 def test_a_superuser_pauses_a_job_and_the_trail_knows(root: Client, member: Client) -> None:

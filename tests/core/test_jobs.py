@@ -328,6 +328,20 @@ def test_a_worker_that_lost_its_lease_writes_nothing() -> None:
     assert (job.cursor, job.failures, job.leased_until) == (None, 0, NOON + 2 * LEASE)
 
 
+def test_a_worker_whose_job_was_ended_writes_nothing() -> None:
+    def step(job: Job, now: datetime) -> Outcome:
+        run.end("slow", 7)
+        with run.holding(job):
+            Job.objects.create(kind="written")
+        return Done()
+
+    register("slow", step, keys=lambda: [], lease=LEASE)
+    run.request("slow", NOON, 7)
+    run.request("slow", NOON + LEASE, 8)
+    run_at(NOON)
+    assert list(Job.objects.values_list("key", flat=True)) == ["8"]
+
+
 def test_a_worker_renews_its_lease_with_what_it_writes() -> None:
     def step(job: Job, now: datetime) -> Outcome:
         with run.holding(job, NOON + 5 * LEASE):
