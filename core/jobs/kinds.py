@@ -30,8 +30,8 @@ class More:
 
 @dataclass(frozen=True)
 class Later:
-    """Nothing to do, or nobody may do it, before this time; by default before the step has rested
-    for its kind's share of the time."""
+    """Nothing to do, or nobody may do it, before this time; by default before the steps since the
+    last rest have rested for their kind's share of the time."""
 
     at: datetime | None = None
     cursor: Any = None

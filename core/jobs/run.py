@@ -56,8 +56,9 @@ def run_due(queue: str, clock: Clock, out_of_time: OutOfTime = lambda: False) ->
     """Run the queue's due jobs in turns of one step each; return the number of steps that left
     more to do.
 
-    Each gets one step, so that busy recording delays none forever. Stops when nothing is left to
-    do, or then when *out_of_time* returns true.
+    In a turn, kinds go in the order of their registration. Each job gets one step, so that busy
+    recording delays none forever. Stops when nothing is left to do, or then when *out_of_time*
+    returns true.
     """
     return run_kinds(kinds.in_queue(queue), clock, out_of_time)
 
@@ -89,11 +90,16 @@ def _pause(kind: Kind, seconds: float) -> None:
 
 def _ensure_jobs(by_name: Mapping[str, Kind], now: datetime) -> None:
     """Create the jobs of what there is to do."""
-    existing = set(Job.objects.filter(kind__in=by_name).values_list("kind", "key"))
-    missing = [
-        Job(kind=name, key=key, due_at=now if kind.every else _ALWAYS)
+    work = [
+        (name, key)
         for name, kind in by_name.items()
         for key in ([""] if kind.keys is None else map(str, kind.keys()))
+    ]
+    jobs = Job.objects.filter(kind__in=by_name, key__in={key for _, key in work})
+    existing = set(jobs.values_list("kind", "key"))
+    missing = [
+        Job(kind=name, key=key, due_at=now if by_name[name].every else _ALWAYS)
+        for name, key in work
         if (name, key) not in existing
     ]
     if missing:
@@ -103,7 +109,9 @@ def _ensure_jobs(by_name: Mapping[str, Kind], now: datetime) -> None:
 
 def _due(names: Collection[str], now: datetime) -> list[tuple[int, str]]:
     jobs = Job.objects.filter(_is_free(now), kind__in=names)
-    return list(jobs.order_by("due_at", "pk").values_list("pk", "kind"))
+    places = {name: place for place, name in enumerate(names)}
+    rows = jobs.order_by("due_at", "pk").values_list("pk", "kind")
+    return sorted(rows, key=lambda job: places[job[1]])
 
 
 def _is_free(now: datetime) -> Q:
@@ -215,13 +223,15 @@ def _store(job: Job, kind: Kind, outcome: Outcome, seconds: float, now: datetime
         job.delete()
         return
     job.cursor, job.progress, job.total = None, 0, None
+    unrested, job.unrested_seconds = job.unrested_seconds + seconds, 0.0
     match outcome:
         case Done():
             job.due_at = now + kind.every if kind.every else _ALWAYS
         case More():
             job.cursor, job.progress, job.total = outcome.cursor, outcome.progress, outcome.total
+            job.unrested_seconds = unrested
         case Later():
-            rest = max(kind.shortest_rest, rest_until(now, seconds, kind.share) - now)
+            rest = max(kind.shortest_rest, rest_until(now, unrested, kind.share) - now)
             job.cursor, job.due_at = outcome.cursor, outcome.at or now + rest
     job.failures, job.error = 0, ""
     job.steps += 1

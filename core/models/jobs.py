@@ -29,6 +29,8 @@ class Job(models.Model):
     # Of all steps so far.
     steps = models.BigIntegerField(default=0, db_default=0)
     seconds = models.FloatField(default=0.0, db_default=0.0)
+    # Of the steps since it last rested.
+    unrested_seconds = models.FloatField(default=0.0, db_default=0.0)
     stepped_at = models.DateTimeField(null=True)
 
     class Meta:

@@ -272,6 +272,21 @@ def test_a_blocked_job_stays_as_it_is_until_the_next_run() -> None:
     assert len(tries) == 2
 
 
+def test_in_a_turn_kinds_go_in_the_order_of_their_registration() -> None:
+    order: list[str] = []
+
+    def step(job: Job, now: datetime) -> Outcome:
+        order.append(job.kind)
+        return Done()
+
+    register("first", step, keys=lambda: [])
+    register("second", step, keys=lambda: [])
+    run.request("second", NOON - timedelta(hours=1), 7)
+    run.request("first", NOON, 7)
+    run_at(NOON)
+    assert order == ["first", "second"]
+
+
 # --- Leases ---------------------------------------------------------------------------------
 
 LEASE = timedelta(minutes=1)
@@ -410,6 +425,24 @@ def test_a_job_rests_for_its_share_of_the_time() -> None:
     assert rests is not None
     assert rests - NOON >= timedelta(seconds=5)
     assert Job.objects.get(kind="rests longer").due_at == NOON + timedelta(hours=1)
+
+
+def test_a_job_of_several_steps_rests_for_all_of_them() -> None:
+    def step(job: Job, now: datetime) -> Outcome:
+        if job.cursor is None:
+            time.sleep(0.05)
+            return More("rest")
+        return Later()
+
+    register("rests", step, share=0.01)
+    for _ in range(2):
+        run_at(NOON)
+        job = Job.objects.get()
+        assert job.due_at is not None
+        assert timedelta(seconds=5) <= job.due_at - NOON < timedelta(seconds=50)
+        # A rest is not counted again at the next one.
+        assert job.unrested_seconds == 0
+        run.request("rests", NOON)
 
 
 def test_a_wait_varies_by_its_jitter() -> None:
