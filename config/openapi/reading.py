@@ -15,7 +15,7 @@ from config.openapi.pieces import (
     reference,
 )
 from config.openapi.read_parameters import CODES, ReadOperation, describe_parameters, listed
-from config.server import gunicorn, uri_too_long
+from config.server import gunicorn, unreadable
 from readapi import authentication, errors, parameters, records, rights, views
 from readapi.records import One, Page
 from readapi.views.base import ReadView
@@ -61,9 +61,9 @@ RATE_LIMITED = error_response(
     headers=RETRY_AFTER,
 )
 URI_TOO_LONG = error_response(
-    f"`{uri_too_long.CODE}`: the request line is over {gunicorn.limit_request_line:,} bytes.",
-    uri_too_long.CODE,
-    uri_too_long.error_message(gunicorn.limit_request_line),
+    f"`{unreadable.URI_TOO_LONG}`: the request line is over {gunicorn.limit_request_line:,} bytes.",
+    unreadable.URI_TOO_LONG,
+    unreadable.uri_message(gunicorn.limit_request_line),
 )
 UNAVAILABLE = error_response(
     "`unavailable`: the database cannot be reached, or the request took too long.",

@@ -184,26 +184,30 @@ def metrics(request: HttpRequest) -> HttpResponse:
     try:
         return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
     except Error:
-        return HttpResponse("The database is unavailable. Try again later.\n", status=503)
+        return _text("The database is unavailable. Try again later.", 503)
 
 
 def _refuse_metrics(request: HttpRequest) -> HttpResponse | None:
     """Return why the request may not read metrics; None for a read token that may."""
     if not authentication.carries_read_token(request):
         if not settings.METRICS_TOKEN:
-            return HttpResponse("Metrics are off: set EDS_METRICS_TOKEN.\n", status=404)
-        text = "Send the metrics token as `Authorization: Bearer …`.\n"
-        return HttpResponse(text, status=401, headers={"WWW-Authenticate": "Bearer"})
+            return _text("Metrics are off: set EDS_METRICS_TOKEN.", 404)
+        return _text("Send the metrics token as `Authorization: Bearer …`.", 401)
     try:
         rights.require_metrics(authentication.authenticate(request))
     except Forbidden as error:
-        return HttpResponse(f"{error}\n", status=403)
+        return _text(str(error), 403)
     except AuthenticationFailed as error:
-        headers = {"WWW-Authenticate": "Bearer"}
-        return HttpResponse(f"{error.detail}\n", status=401, headers=headers)
+        return _text(str(error.detail), 401)
     except Error:
-        return HttpResponse("The database is unavailable. Try again later.\n", status=503)
+        return _text("The database is unavailable. Try again later.", 503)
     return None
+
+
+def _text(line: str, status: int) -> HttpResponse:
+    # Not a page, which would need a page's headers.
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    return HttpResponse(f"{line}\n", "text/plain; charset=utf-8", status, headers=headers)
 
 
 class _MetricsCollector(Collector):

@@ -20,7 +20,7 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.http.unreader import SocketUnreader
 from gunicorn.workers.ggevent import GeventWorker
 
-from config.server import gunicorn, handover, memory, uri_too_long
+from config.server import gunicorn, handover, memory, unreadable
 from config.server.start_order import StartOrder
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,13 @@ MAX_LENT_CONNECTIONS = 500
 LINGER_BYTES = 8 * 1024 * 1024
 LINGER_SECONDS = 2.0
 READ_SIZE = 64 * 1024
+
+# Errors of the server's parser that no client causes.
+FAULTS_OF_OURS = (
+    errors.ConfigurationProblem,
+    errors.InvalidResponseHeader,
+    errors.InvalidResponseHeaderName,
+)
 
 DISCONNECT_ERRNOS = {errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF, errno.ETIMEDOUT}
 
@@ -313,12 +320,12 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
         return False
 
     def handle_error(self, request: Any, client: Any, addr: Any, error: BaseException) -> None:
-        if not isinstance(error, errors.LimitRequestLine):
+        if not isinstance(error, errors.ParseException) or isinstance(error, FAULTS_OF_OURS):
             super().handle_error(request, client, addr, error)
             return
         # The client may have disconnected.
         with suppress(OSError):
-            client.sendall(uri_too_long.error_response(self.cfg.limit_request_line))
+            client.sendall(unreadable.error_response(error, self.cfg.limit_request_line))
             _discard_input(client)
 
 

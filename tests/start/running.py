@@ -202,13 +202,6 @@ def fetch(
         return 0, b""
 
 
-def bad_request(port: int) -> None:
-    """Send something that gunicorn itself complains of."""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
-        client.sendall(b"no request\r\n\r\n")
-        client.recv(1000)
-
-
 def paste(curl_line: str) -> tuple[int, bytes]:
     """Send the request of the curl command, parsed as by a shell."""
     # shlex keeps the line break that a shell would take out.

@@ -9,6 +9,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import psutil
 from django.conf import settings
 
 from config.local.supervisor import Console
@@ -16,7 +17,6 @@ from config.logging.json_lines import add_process_name
 from config.logging.json_streams import JsonStream
 from tests.start.running import (
     PATIENCE,
-    bad_request,
     clean_environment,
     fetch,
     free_port,
@@ -110,6 +110,11 @@ def test_every_line_of_a_failing_start_is_an_object(tmp_path: Path) -> None:
             assert any(expected in line["message"] for line in lines), name
 
 
+def kill_workers(server_pid: int) -> None:
+    for worker in psutil.Process(server_pid).children():
+        worker.kill()
+
+
 def test_every_line_of_a_web_server_of_its_own_is_an_object(tmp_path: Path) -> None:
     port = free_port()
     variables: dict[str, Any] = {
@@ -128,7 +133,9 @@ def test_every_line_of_a_web_server_of_its_own_is_an_object(tmp_path: Path) -> N
         )
     try:
         until(lambda: fetch(f"http://127.0.0.1:{port}/healthz")[0] == 200, "an answer")
-        bad_request(port)
+        kill_workers(server.pid)
+        until(lambda: b"SIGKILL" in (tmp_path / "log").read_bytes(), "gunicorn's line")
+        until(lambda: fetch(f"http://127.0.0.1:{port}/healthz")[0] == 200, "another worker")
         # It has no database to ask.
         assert fetch(f"http://127.0.0.1:{port}/admin/login/", "POST")[0] == 403
         os.kill(server.pid, 15)
