@@ -1,4 +1,4 @@
-"""The four messages that every wire format is translated into.
+"""The four messages that every wire format is translated into, and why some are rejected.
 
 The inbox stores them, and ``recording.record()`` records them. A door has checked each message: its
 strings are within their limits, and its ``timestamp`` is in UTC and no later than the time of
@@ -6,7 +6,8 @@ receipt plus the tolerance for wrong clocks.
 """
 
 from datetime import datetime
-from typing import Any, ClassVar, TypeAlias
+from enum import Enum, auto
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -114,3 +115,40 @@ class ReceivedMessage(msgspec.Struct, frozen=True, gc=False):
     received_at: datetime
     message: Statement
     source: Source = Source.MESSAGE
+
+
+class RejectionReason(Enum):
+    """Why a message is not recorded, or not as a whole."""
+
+    FORGOTTEN = auto()
+    """It names a user or an account that was deleted on request."""
+    PLACEHOLDER = auto()
+    """It is about an id that stands for nobody, and about no one else."""
+    EVENT_NAMES = auto()
+    """It would give its product too many event names."""
+    SUBJECTS = auto()
+    """It would give its product too many users and accounts."""
+    TOO_MANY_IDS = auto()
+    """It is an alias, and would give a person too many ids."""
+    SHARED_ID = auto()
+    """It is an alias, and its previous id is that of another person already."""
+    TRAITS = auto()
+    """Its user, its account, or its product has no room for some of its traits."""
+    LEFT_OUT = auto()
+    """It names an id that stands for nobody beside its subject."""
+
+
+_IN_PART = {RejectionReason.TRAITS, RejectionReason.LEFT_OUT}
+
+
+class Rejection(NamedTuple):
+    """What of a message is not recorded. ``detail`` says it in words for its sender, or is ""."""
+
+    message: ReceivedMessage
+    reason: RejectionReason
+    detail: str = ""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the rest of the message is recorded."""
+        return self.reason in _IN_PART

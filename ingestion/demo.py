@@ -14,13 +14,13 @@ from core.database import sql
 from core.database.arrivals import take_arrivals
 from engagement.messages import Track
 from engagement.models import User
+from engagement.recording.rejection_details import name_traits
 from ingestion import timestamps
 from ingestion.errors import missing_field
 from ingestion.log import drops, hours, recent
 from ingestion.log.drops import Drop
 from ingestion.log.last_24h import HOURS
 from ingestion.log.recent import RecentRow
-from ingestion.log.texts import name_traits
 from ingestion.models import (
     DropReason,
     IngestionKey,

@@ -17,6 +17,7 @@ from core import credentials
 from engagement.messages import Alias, Group, Identify, Message, ReceivedMessage, Track
 from engagement.models import Account, Credential, Product, User, Workspace
 from engagement.recording.placeholders import Split, split_placeholders
+from engagement.recording.rejection_details import describe_dropped_traits, describe_left_out
 from engagement.recording.suppression import split_suppressed
 from engagement.recording.trait_limits import merge_patches
 from engagement.traits import make_stamp
@@ -26,12 +27,7 @@ from ingestion.drain.message_ids import retention_period
 from ingestion.errors import IngestionError
 from ingestion.log.drops import NO_KEY, kind_of
 from ingestion.log.search import CLAMPED, CLOCK_HINT, SECONDS_HINT
-from ingestion.log.texts import (
-    REMEDIES,
-    describe_dropped_traits,
-    describe_left_out,
-    short_reason,
-)
+from ingestion.log.texts import REMEDIES, short_reason
 from ingestion.models import DropReason, IngestionKey, SeenMessageId
 from ingestion.payloads import Payload, UnusableMessage
 

@@ -2,14 +2,20 @@
 have."""
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from operator import attrgetter
 from typing import LiteralString, NamedTuple
 
 from core.database import sql
 from engagement.limits import limits
 from engagement.limits.limits import ProductState
-from engagement.messages import Group, Identify, ReceivedMessage, Track
+from engagement.messages import (
+    Group,
+    Identify,
+    ReceivedMessage,
+    Rejection,
+    RejectionReason,
+    Track,
+)
 from engagement.models import EventName
 from engagement.traits import Source
 
@@ -23,18 +29,13 @@ MAX_KNOWN_NAMES = 200_000
 _known_keys: set[Key] = set()
 
 
-class Excess(Enum):
-    EVENT_NAMES = "event names"
-    SUBJECTS = "subjects"
-
-
 class Split(NamedTuple):
     allowed: list[ReceivedMessage]
-    rejected: list[tuple[ReceivedMessage, Excess]]
+    rejected: list[Rejection]
 
 
 def split_excess(messages: list[ReceivedMessage]) -> Split:
-    """Those that their products have room for, and the others with the reason. Licenses count as
+    """Those that their products have room for, and the others. Licenses count as
     what a product has, but are never rejected.
 
     Costs a second statement only if a message has a name that this process has not met, or if a
@@ -48,13 +49,13 @@ def split_excess(messages: list[ReceivedMessage]) -> Split:
     if not names and not missing:
         return Split(messages, [])
     allowed: list[ReceivedMessage] = []
-    rejected: list[tuple[ReceivedMessage, Excess]] = []
+    rejected: list[Rejection] = []
     for received in messages:
         message = received.message
         if isinstance(message, Track) and (received.product_id, message.event) in names:
-            rejected.append((received, Excess.EVENT_NAMES))
+            rejected.append(Rejection(received, RejectionReason.EVENT_NAMES))
         elif missing and not missing.isdisjoint(_subjects(received)):
-            rejected.append((received, Excess.SUBJECTS))
+            rejected.append(Rejection(received, RejectionReason.SUBJECTS))
         else:
             allowed.append(received)
     return Split(allowed, rejected)

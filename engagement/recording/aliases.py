@@ -6,9 +6,9 @@ that aliases connect, in any direction and over any number of steps.
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+from engagement.messages import RejectionReason
 from engagement.recording.batch import AliasMessage, ExternalKey
 
 # A mistake of a sender could make all users one person.
@@ -43,14 +43,6 @@ def current_id(aliases: Iterable[StoredAlias]) -> str:
     return min(replaced, key=replaced.__getitem__)
 
 
-class Rejection(Enum):
-    """Why an alias joins nobody: the person would have too many ids, or its previous id is that of
-    another person already."""
-
-    TOO_MANY_IDS = "too many ids"
-    SHARED = "shared"
-
-
 class Grouping(NamedTuple):
     """The ids of the person of each id, and what became of the aliases.
 
@@ -59,7 +51,7 @@ class Grouping(NamedTuple):
 
     ids: dict[ExternalKey, set[ExternalKey]]
     accepted: list[AliasMessage]
-    rejected: list[tuple[AliasMessage, Rejection]]
+    rejected: list[tuple[AliasMessage, RejectionReason]]
 
 
 def group_ids(
@@ -84,10 +76,10 @@ def group_ids(
         if previous is not own:
             # What several people name as theirs, such as a device, stays with the first.
             if alias.previous in named and not previous.isdisjoint(identified):
-                grouping.rejected.append((alias, Rejection.SHARED))
+                grouping.rejected.append((alias, RejectionReason.SHARED_ID))
                 continue
             if len(previous) + len(own) > MAX_IDS_PER_USER:
-                grouping.rejected.append((alias, Rejection.TOO_MANY_IDS))
+                grouping.rejected.append((alias, RejectionReason.TOO_MANY_IDS))
                 continue
             own |= previous
             ids |= dict.fromkeys(previous, own)

@@ -14,10 +14,10 @@ from typing import Any, LiteralString, NamedTuple
 import msgspec
 
 from core.database import sql
+from engagement.messages import RejectionReason
 from engagement.recording import attribution, moving, stored_traits
 from engagement.recording.aliases import (
     Grouping,
-    Rejection,
     StoredAlias,
     current_id,
     group_ids,
@@ -39,7 +39,7 @@ class JoinResult(NamedTuple):
     """
 
     accepted: list[AliasMessage]
-    rejected: list[tuple[AliasMessage, Rejection]]
+    rejected: list[tuple[AliasMessage, RejectionReason]]
     dropped_traits: dict[int, list[str]]
     entered_accounts: list[tuple[int, int]]
 

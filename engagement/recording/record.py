@@ -4,44 +4,34 @@ The same messages in any order, in any batches, by any number of workers, give t
 accounts, memberships, and counts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from core.database import distribution, product_statistics
 from engagement.limits import trait_names
-from engagement.limits.new_names import Excess, split_excess
-from engagement.messages import ReceivedMessage
-from engagement.recording.aliases import Rejection
+from engagement.limits.new_names import split_excess
+from engagement.messages import ReceivedMessage, Rejection, RejectionReason
 from engagement.recording.batch import Batch, build_batch
 from engagement.recording.joining import join_users
 from engagement.recording.placeholders import split_placeholders
+from engagement.recording.rejection_details import (
+    UNJOINED,
+    describe_dropped_traits,
+    describe_left_out,
+)
 from engagement.recording.resolve import resolve
 from engagement.recording.suppression import split_suppressed
 from engagement.recording.write import write
 
 
-class RecordResult(NamedTuple):
-    """What was not recorded.
+class _Outcome(NamedTuple):
+    """What was not recorded: messages, and traits by the arrival of their message, in words."""
 
-    ``suppressed`` are the messages that name a user or an account that was deleted on request.
-    ``dropped_traits`` are the trait names that their user or account has no room for, by the
-    arrival of their message, and ``new_traits`` those that would give the product too many names.
-    The rest of such a message is recorded. ``rejected_aliases`` join nobody.
-    ``excess`` would exceed a limit of the product. ``nobody`` are about a placeholder and no one
-    else. ``left_out`` is, by arrival, a placeholder that the message names beside its subject; the
-    rest of it is recorded.
-    """
-
-    suppressed: list[ReceivedMessage]
-    dropped_traits: dict[int, list[str]]
-    rejected_aliases: Sequence[tuple[ReceivedMessage, Rejection]] = ()
-    excess: Sequence[tuple[ReceivedMessage, Excess]] = ()
-    new_traits: Mapping[int, list[str]] = {}
-    nobody: Sequence[ReceivedMessage] = ()
-    left_out: Mapping[int, str] = {}
+    rejections: list[Rejection]
+    dropped_traits: dict[int, str]
 
 
-def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
+def record(messages: Sequence[ReceivedMessage]) -> list[Rejection]:
     """Record messages of any products, in the caller's transaction. Returns what was not recorded.
 
     The caller must have locked the messages' products in this transaction
@@ -55,26 +45,33 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     """
     named, nobody, left_out = split_placeholders(messages)
     recordable, suppressed = split_suppressed(named)
-    result = _record_by_node(recordable)
-    return result._replace(suppressed=suppressed, nobody=nobody, left_out=left_out)
+    rejections, dropped_traits = _record_by_node(recordable)
+    rejections += (Rejection(each, RejectionReason.PLACEHOLDER) for each in nobody)
+    rejections += (Rejection(each, RejectionReason.FORGOTTEN) for each in suppressed)
+    if dropped_traits or left_out:
+        unrecorded = {each.message.arrival for each in rejections}
+        for received in messages:
+            if received.arrival in unrecorded:
+                continue
+            if detail := dropped_traits.get(received.arrival):
+                rejections.append(Rejection(received, RejectionReason.TRAITS, detail))
+            if placeholder := left_out.get(received.arrival):
+                detail = describe_left_out(placeholder)
+                rejections.append(Rejection(received, RejectionReason.LEFT_OUT, detail))
+    return rejections
 
 
-def _record_by_node(recordable: Sequence[ReceivedMessage]) -> RecordResult:
+def _record_by_node(recordable: Sequence[ReceivedMessage]) -> _Outcome:
     if not distribution.is_distributed() or not recordable:
         return _record(recordable)
-    dropped_traits: dict[int, list[str]] = {}
-    rejected: list[tuple[ReceivedMessage, Rejection]] = []
-    excess: list[tuple[ReceivedMessage, Excess]] = []
-    new_traits: dict[int, list[str]] = {}
+    outcome = _Outcome([], {})
     for product_id, own in _by_product(recordable):
         product_statistics.refresh(product_id)
         with distribution.on_node_of(product_id):
-            result = _record(own)
-        dropped_traits |= result.dropped_traits
-        rejected += result.rejected_aliases
-        excess += result.excess
-        new_traits |= result.new_traits
-    return RecordResult([], dropped_traits, tuple(rejected), tuple(excess), new_traits)
+            rejections, dropped_traits = _record(own)
+        outcome.rejections.extend(rejections)
+        outcome.dropped_traits.update(dropped_traits)
+    return outcome
 
 
 def _by_product(
@@ -88,30 +85,33 @@ def _by_product(
     return sorted(by_product.items())
 
 
-def _record(messages: Sequence[ReceivedMessage]) -> RecordResult:
+def _record(messages: Sequence[ReceivedMessage]) -> _Outcome:
     """Record the messages; on a cluster, they are of one product."""
-    recordable, excess = split_excess(list(messages))
+    recordable, rejections = split_excess(list(messages))
     if not recordable:
-        return RecordResult([], {}, excess=tuple(excess))
-    limited_messages = trait_names.limit_names(recordable)
-    batch = build_batch(limited_messages.messages)
-    dropped_traits, rejected = _join(batch)
+        return _Outcome(rejections, {})
+    with_room, new_names = trait_names.limit_names(recordable)
+    batch = build_batch(with_room)
+    dropped, unjoined = _join(batch)
     rows = resolve(batch)
     write(batch, rows)
-    return RecordResult(
-        [],
-        dropped_traits | batch.dropped_traits(),
-        [
-            (message, rejected[message.arrival])
-            for message in (recordable if rejected else ())
-            if message.arrival in rejected
-        ],
-        tuple(excess),
-        limited_messages.dropped,
+    dropped |= batch.dropped_traits()
+    if unjoined:
+        rejections += (
+            Rejection(message, reason, UNJOINED[reason])
+            for message in recordable
+            if (reason := unjoined.get(message.arrival))
+        )
+    return _Outcome(
+        rejections,
+        {
+            arrival: describe_dropped_traits(dropped.get(arrival), new_names.get(arrival))
+            for arrival in dropped.keys() | new_names.keys()
+        },
     )
 
 
-def _join(batch: Batch) -> tuple[dict[int, list[str]], dict[int, Rejection]]:
+def _join(batch: Batch) -> tuple[dict[int, list[str]], dict[int, RejectionReason]]:
     """Join the users that the batch's aliases name, before anything else is recorded of them.
 
     Returns the dropped traits and the rejected aliases, by arrival.

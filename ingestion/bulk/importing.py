@@ -15,7 +15,7 @@ from django.db.models import F
 from core.database import locks, retries
 from core.database.arrivals import take_arrivals
 from core.garbage import pause_gc
-from engagement.messages import ReceivedMessage
+from engagement.messages import ReceivedMessage, Rejection, RejectionReason
 from engagement.recording.record import record
 from ingestion.bulk.files import MAX_LINE_BYTES, LineReader
 from ingestion.doors import lines
@@ -24,7 +24,7 @@ from ingestion.drain import message_ids
 from ingestion.drain.batches import process_or_split
 from ingestion.errors import IngestionError
 from ingestion.log import texts
-from ingestion.models import DropReason, ImportedFile
+from ingestion.models import ImportedFile
 
 # The number of a line, and what is wrong with it.
 Problem: TypeAlias = tuple[int, str]
@@ -152,42 +152,29 @@ def _received(
 
 def _record(messages: Sequence[NumberedMessage], outcomes: LineOutcomes) -> None:
     unique, duplicates = message_ids.split_duplicates([message.received for message in messages])
-    result = record(unique)
-    forgotten, dropped_traits, unjoined, excess, new_traits, nobody, left_out = result
-    outcomes.recorded += len(unique) - sum(map(len, (forgotten, unjoined, excess, nobody)))
+    outcomes.recorded += len(unique)
     outcomes.duplicates += len(duplicates)
-    outcomes.forgotten += len(forgotten)
-    rejected = {message.arrival: texts.REJECTIONS[why] for message, why in unjoined}
-    outcomes.problems += (
-        (message.number, f"{texts.short_reason(DropReason.ALIAS, detail)}.")
-        for message in messages
-        if (detail := rejected.get(message.received.arrival))
-    )
-    placeholders = {message.arrival for message in nobody}
-    outcomes.problems += (
-        (message.number, f"{DropReason.PLACEHOLDER.label}.")
-        for message in messages
-        if message.received.arrival in placeholders
-    )
-    kinds = {message.arrival: kind for message, kind in excess}
-    outcomes.problems += (
-        (message.number, f"{texts.short_reason(texts.EXCESS_REASONS[kind])}.")
-        for message in messages
-        if (kind := kinds.get(message.received.arrival))
-    )
-    for message in messages if dropped_traits or new_traits or left_out else ():
-        arrival = message.received.arrival
-        if placeholder := left_out.get(arrival):
-            detail = texts.describe_left_out(placeholder)
-            outcomes.partial.append(
-                (message.number, f"{texts.short_reason(DropReason.PLACEHOLDER, detail)}.")
-            )
-        detail = texts.describe_dropped_traits(dropped_traits.get(arrival), new_traits.get(arrival))
-        if detail:
-            reason = texts.short_reason(DropReason.TOO_MANY_TRAITS, detail)
-            outcomes.partial.append(
-                (message.number, f"{reason}. The rest of the line was recorded.")
-            )
+    rejections = record(unique)
+    numbers = {each.received.arrival: each.number for each in messages} if rejections else {}
+    for rejection in rejections:
+        problem = numbers[rejection.message.arrival], _describe(rejection)
+        if rejection.is_partial:
+            outcomes.partial.append(problem)
+            continue
+        outcomes.recorded -= 1
+        if rejection.reason is RejectionReason.FORGOTTEN:
+            outcomes.forgotten += 1
+        else:
+            outcomes.problems.append(problem)
+
+
+def _describe(rejection: Rejection) -> str:
+    reason = texts.DROP_REASONS[rejection.reason]
+    if rejection.reason is RejectionReason.PLACEHOLDER:
+        return f"{reason.label}."
+    text = f"{texts.short_reason(reason, rejection.detail)}."
+    is_about_traits = rejection.reason is RejectionReason.TRAITS
+    return f"{text} The rest of the line was recorded." if is_about_traits else text
 
 
 def _reason(error: Exception) -> str:

@@ -7,7 +7,7 @@ is a rollback: each message takes effect exactly once, and several drains may ru
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,8 +20,8 @@ from django.db import Error, transaction
 from core.database import retries, sql
 from core.garbage import pause_gc
 from engagement.limits import limits
-from engagement.messages import ReceivedMessage, Statement
-from engagement.recording.record import RecordResult, record
+from engagement.messages import ReceivedMessage, Rejection, Statement
+from engagement.recording.record import record
 from engagement.recording.suppression import split_suppressed
 from ingestion.drain import claims, message_ids, quarantine, rate_limits, trace_reports, waiting
 from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
@@ -257,6 +257,38 @@ def _process(
     claimed: Sequence[ClaimedMessage], senders: dict[bytes, SenderKey], now: datetime
 ) -> PartOutcome:
     """Record the messages or list them as dropped. Raises if one fails."""
+    recordable, dropped = _split_by_key(claimed, senders)
+    recordable, duplicates = message_ids.split_duplicates(recordable)
+    rejections = record(recordable)
+    partly_recorded: dict[int, Drop] = {}
+    if duplicates or rejections:
+        by_arrival = {message.id: message for message in claimed}
+        dropped += (
+            _drop(by_arrival[each.arrival], each.product_id, DropReason.DUPLICATE, each.message)
+            for each in duplicates
+        )
+        for rejection in rejections:
+            arrival = rejection.message.arrival
+            drop = _rejected_drop(by_arrival[arrival], rejection)
+            if rejection.is_partial:
+                # The list has one row for a message.
+                partly_recorded.setdefault(arrival, drop)
+            else:
+                dropped.append(drop)
+    # Last, because workers wait for each other's counts: all of them update the same few rows.
+    drops.save_drops([*dropped, *partly_recorded.values()], now)
+    digests = {message.key_digest for message in claimed}
+    save_key_use([sender for digest, sender in senders.items() if digest in digests], now)
+    rejected = [each.message for each in rejections if not each.is_partial]
+    return PartOutcome(
+        hours.count_by_hour(recordable, rejected, dropped), _sampler.choose(recordable, rejected)
+    )
+
+
+def _split_by_key(
+    claimed: Sequence[ClaimedMessage], senders: Mapping[bytes, SenderKey]
+) -> tuple[list[ReceivedMessage], list[Drop]]:
+    """The messages that their keys let in, and the others with those that are invalid."""
     recordable: list[ReceivedMessage] = []
     dropped: list[Drop] = []
     for claimed_message in claimed:
@@ -271,51 +303,7 @@ def _process(
             recordable.append(
                 ReceivedMessage(sender.product_id, claimed_message.id, received_at, message)
             )
-    recordable, duplicates = message_ids.split_duplicates(recordable)
-    result = record(recordable)
-    forgotten, _, unjoined, over_limit, _, nobody, _ = result
-    partly_recorded: list[Drop] = []
-    if duplicates or any(result):
-        by_arrival = {message.id: message for message in claimed}
-        for reason, rejected in (
-            (DropReason.DUPLICATE, duplicates),
-            (DropReason.FORGOTTEN, forgotten),
-            (DropReason.PLACEHOLDER, nobody),
-        ):
-            dropped += (
-                _drop(by_arrival[message.arrival], message.product_id, reason, message.message)
-                for message in rejected
-            )
-        dropped += (
-            _drop(
-                by_arrival[message.arrival],
-                message.product_id,
-                texts.EXCESS_REASONS[kind],
-                message.message,
-            )
-            for message, kind in over_limit
-        )
-        dropped += (
-            msgspec.structs.replace(
-                _drop(
-                    by_arrival[message.arrival],
-                    message.product_id,
-                    DropReason.ALIAS,
-                    message.message,
-                ),
-                detail=texts.REJECTIONS[why],
-            )
-            for message, why in unjoined
-        )
-        partly_recorded = list(_partial_drops(recordable, result, by_arrival))
-    # Last, because workers wait for each other's counts: all of them update the same few rows.
-    drops.save_drops([*dropped, *partly_recorded], now)
-    digests = {message.key_digest for message in claimed}
-    save_key_use([sender for digest, sender in senders.items() if digest in digests], now)
-    rejected = [*forgotten, *nobody, *(message for message, _ in [*unjoined, *over_limit])]
-    return PartOutcome(
-        hours.count_by_hour(recordable, rejected, dropped), _sampler.choose(recordable, rejected)
-    )
+    return recordable, dropped
 
 
 def _invalid_key_drop(claimed: ClaimedMessage, sender: SenderKey | None, message: Payload) -> Drop:
@@ -333,24 +321,9 @@ def _invalid_key_drop(claimed: ClaimedMessage, sender: SenderKey | None, message
     return _drop(claimed, product_id, reason, message)
 
 
-def _partial_drops(
-    recorded: Sequence[ReceivedMessage],
-    result: RecordResult,
-    by_arrival: Mapping[int, ClaimedMessage],
-) -> Iterator[Drop]:
-    """What is listed of messages that count as recorded, but without something. Each is listed
-    once: the list has one row for a message."""
-    for message in recorded:
-        arrival = message.arrival
-        reason = DropReason.TOO_MANY_TRAITS
-        detail = texts.describe_dropped_traits(
-            result.dropped_traits.get(arrival), result.new_traits.get(arrival)
-        )
-        if not detail and (placeholder := result.left_out.get(arrival)):
-            reason, detail = DropReason.PLACEHOLDER, texts.describe_left_out(placeholder)
-        if detail:
-            drop = _drop(by_arrival[arrival], message.product_id, reason, message.message)
-            yield msgspec.structs.replace(drop, detail=detail)
+def _rejected_drop(claimed: ClaimedMessage, rejection: Rejection) -> Drop:
+    received, reason, detail = rejection
+    return _drop(claimed, received.product_id, texts.DROP_REASONS[reason], received.message, detail)
 
 
 def _drop(
@@ -358,6 +331,7 @@ def _drop(
     product_id: int | None,
     reason: DropReason,
     message: Statement | UnusableMessage,
+    detail: str = "",
 ) -> Drop:
     return Drop(
         claimed.id,
@@ -367,4 +341,5 @@ def _drop(
         message,
         claimed.received_at,
         claimed.request_id,
+        detail,
     )

@@ -10,7 +10,7 @@ from typing import LiteralString, NamedTuple
 
 from core.database import sql
 from engagement.messages import Alias, Group, Identify, ReceivedMessage, Track
-from ingestion.log.texts import name_traits
+from engagement.recording.rejection_details import name_traits
 from ingestion.rate_limits import RateLimit
 
 # Of each kind of message, for each product.

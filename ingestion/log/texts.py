@@ -1,15 +1,12 @@
 """Texts about messages, for the people who sent them."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
 
 from core import charts
-from engagement.limits.new_names import Excess
-from engagement.messages import Alias, Track
-from engagement.recording.aliases import MAX_IDS_PER_USER, Rejection
+from engagement.messages import Alias, RejectionReason, Track
 from ingestion.models import DropReason
 from ingestion.payloads import UnusableMessage, decode
 
@@ -43,9 +40,15 @@ REMEDIES = {
 }
 
 
-EXCESS_REASONS = {
-    Excess.EVENT_NAMES: DropReason.TOO_MANY_NAMES,
-    Excess.SUBJECTS: DropReason.TOO_MANY_SUBJECTS,
+DROP_REASONS = {
+    RejectionReason.FORGOTTEN: DropReason.FORGOTTEN,
+    RejectionReason.PLACEHOLDER: DropReason.PLACEHOLDER,
+    RejectionReason.EVENT_NAMES: DropReason.TOO_MANY_NAMES,
+    RejectionReason.SUBJECTS: DropReason.TOO_MANY_SUBJECTS,
+    RejectionReason.TOO_MANY_IDS: DropReason.ALIAS,
+    RejectionReason.SHARED_ID: DropReason.ALIAS,
+    RejectionReason.TRAITS: DropReason.TOO_MANY_TRAITS,
+    RejectionReason.LEFT_OUT: DropReason.PLACEHOLDER,
 }
 
 # These share their colors with reasons that no product has, or hardly ever.
@@ -135,45 +138,6 @@ def short_reason(reason: str, detail: str = "") -> str:
     """The reason in a few words, with the message's own detail."""
     short = DropReason(reason).label.split(":", 1)[0]
     return f"{short}: {detail}" if detail else short
-
-
-REJECTIONS = {
-    Rejection.TOO_MANY_IDS: f"a user has at most {MAX_IDS_PER_USER} ids",
-    Rejection.SHARED: "another user has the previous id already",
-}
-
-
-def describe_left_out(placeholder: str) -> str:
-    """The placeholder that a message names beside its user or account."""
-    return f"{_truncate(placeholder)} was left out; the rest was recorded"
-
-
-# Of up to 256 traits in a message.
-MAX_TRAITS_NAMED = 10
-_MAX_NAME_LENGTH = 60
-
-
-def describe_dropped_traits(
-    without_room: Collection[str] | None, new_names: Collection[str] | None = None
-) -> str:
-    """The message's traits that its user or account, or its product, has no room for."""
-    texts = []
-    if without_room:
-        texts.append(f"not kept: {name_traits(without_room)}")
-    if new_names:
-        texts.append(f"new names that the product has no room for: {name_traits(new_names)}")
-    return "; ".join(texts)
-
-
-def name_traits(names: Collection[str]) -> str:
-    """The names, or the first of them."""
-    shown_names = [_truncate(name) for name in sorted(names)[:MAX_TRAITS_NAMED]]
-    more = f" and {len(names) - MAX_TRAITS_NAMED} more" if len(names) > MAX_TRAITS_NAMED else ""
-    return f"{', '.join(shown_names)}{more}"
-
-
-def _truncate(name: str) -> str:
-    return name if len(name) <= _MAX_NAME_LENGTH else f"{name[:_MAX_NAME_LENGTH]}…"
 
 
 def format_age(seconds: float) -> str:

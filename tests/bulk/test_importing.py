@@ -15,9 +15,9 @@ from django.core.management import CommandError
 from django.db import DataError
 from msgspec.structs import replace
 
-from engagement.messages import ReceivedMessage
+from engagement.messages import ReceivedMessage, Rejection
 from engagement.models import AccountEngagement, DailyCount, Event, Product, RescoreRequest, User
-from engagement.recording.record import RecordResult, record
+from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import deletion, forgetting
 from engagement.rescoring.rescore import rescore
@@ -51,7 +51,7 @@ def cut_power_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     def cut(batches: int) -> None:
         batches_left = batches
 
-        def record_and_die(received: Sequence[ReceivedMessage]) -> RecordResult:
+        def record_and_die(received: Sequence[ReceivedMessage]) -> list[Rejection]:
             nonlocal batches_left
             batches_left -= 1
             outcome = record(received)
@@ -210,7 +210,7 @@ def test_empty_lines_are_nothing(acme: Product) -> None:
 def test_a_line_that_cannot_be_recorded_is_found_and_costs_no_other(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(received: Sequence[ReceivedMessage]) -> RecordResult:
+    def refuse(received: Sequence[ReceivedMessage]) -> list[Rejection]:
         if any(getattr(message.message, "event", "") == "cursed" for message in received):
             raise DataError("it is\ncursed")
         return record(received)
@@ -371,7 +371,7 @@ def test_the_command_goes_on_and_says_so(
 def test_ctrl_c_reports_the_progress(
     acme: Product, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: Any) -> RecordResult:
+    def interrupt(*_: Any) -> list[Rejection]:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(importing, "record", interrupt)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core import wakeups
 from engagement import tasks
-from engagement.messages import Message, ReceivedMessage
+from engagement.messages import Message, ReceivedMessage, Rejection, RejectionReason
 from engagement.models import (
     Alias,
     DailyCount,
@@ -157,23 +157,23 @@ def test_products_do_not_share_ids(acme: Product, globex: Product) -> None:
 def test_a_user_has_a_bounded_number_of_ids(acme: Product, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aliases, "MAX_IDS_PER_USER", 3)
     result = record(received(acme, [alias(old, "new") for old in ("a", "b", "c", "d")]))
-    assert [message.message for message, _ in result.rejected_aliases] == [
-        alias("c", "new"),
-        alias("d", "new"),
+    assert [(each.message.message, each.reason) for each in result] == [
+        (alias("c", "new"), RejectionReason.TOO_MANY_IDS),
+        (alias("d", "new"), RejectionReason.TOO_MANY_IDS),
     ]
     # Rejected aliases leave nothing.
     assert set(User.objects.values_list("external_id", flat=True)) == {"a", "b", "new"}
     tell(acme, identify("c"), alias("c", "other"))
-    assert record(received(acme, [alias("other", "a", 1)])).rejected_aliases
+    assert record(received(acme, [alias("other", "a", 1)]))
     assert joined_ids(acme) == {"a": "new", "b": "new", "c": "other"}
     # A repeat is not one more.
-    assert not record(received(acme, [alias("b", "new", 2)])).rejected_aliases
+    assert not record(received(acme, [alias("b", "new", 2)]))
 
 
 def test_traits_without_room_are_reported_with_the_alias(acme: Product) -> None:
     tell(acme, identify("old", -2, big="x" * 100_000), identify("new", -1, big_too="x" * 200_000))
     (message,) = received(acme, [alias("old", "new")])
-    assert record([message]).dropped_traits == {message.arrival: ["big"]}
+    assert record([message]) == [Rejection(message, RejectionReason.TRAITS, "not kept: big")]
 
 
 # --- In the background ------------------------------------------------------------------------
@@ -321,9 +321,9 @@ def test_a_user_is_forgotten_with_all_ids(acme: Product, named: str) -> None:
     assert_nothing_is_left()
     for external_id in ("older", "old", "new"):
         (message,) = received(acme, [identify(external_id)])
-        assert record([message]).suppressed == [message]
+        assert record([message]) == [Rejection(message, RejectionReason.FORGOTTEN)]
     (message,) = received(acme, [alias("other", "old")])
-    assert record([message]).suppressed == [message]
+    assert record([message]) == [Rejection(message, RejectionReason.FORGOTTEN)]
     # Any of the ids lets all of them in again.
     assert lift_suppression(user(acme, "older")) == 1
     tell(acme, identify("old"), identify("new"))
@@ -359,7 +359,7 @@ def test_an_alias_from_before_forgetting_takes_no_effect(acme: Product) -> None:
     tell(acme, identify("old"), identify("new"))
     early = [ReceivedMessage(acme.pk, 1, NOON, alias("old", "new"))]
     forget(user(acme, "new"), NOON)
-    assert record(early).suppressed == early
+    assert record(early) == [Rejection(early[0], RejectionReason.FORGOTTEN)]
     tell(acme, group("initech", user="old"))
     assert joined_ids(acme) == {}
 

@@ -10,20 +10,22 @@ from engagement.messages import (
     Identify,
     MembershipStatement,
     Message,
+    Rejection,
+    RejectionReason,
     Statement,
     SubjectStatement,
     Track,
 )
 from engagement.models import Account, Product, User
 from engagement.recording.placeholders import PLACEHOLDERS, is_placeholder
-from engagement.recording.record import RecordResult, record
+from engagement.recording.record import record
 from tests.cases import each
 from tests.engagement.history import NOON, alias, group, identify, received, state, track
 
 pytestmark = pytest.mark.django_db
 
 
-def recorded(product: Product, *messages: Statement) -> RecordResult:
+def recorded(product: Product, *messages: Statement) -> list[Rejection]:
     return record(received(product, messages))  # type: ignore[arg-type]
 
 
@@ -73,8 +75,8 @@ def test_what_is_about_nobody_leaves_nothing(acme: Product) -> None:
     ]
     before = state(acme)
     result = recorded(acme, *messages)
-    assert [each.message for each in result.nobody] == messages
-    assert not result.left_out
+    assert [each.message.message for each in result] == messages
+    assert {each.reason for each in result} == {RejectionReason.PLACEHOLDER}
     assert state(acme) == before
 
 
@@ -85,8 +87,10 @@ def test_a_placeholder_beside_somebody_is_left_out(acme: Product) -> None:
         Track("ada", "opened", NOON, "null"),
         Group("initech", NOON, {"plan": "free"}, "anonymous"),
     )
-    assert list(result.left_out.values()) == ["undefined", "null", "anonymous"]
-    assert not result.nobody
+    assert [(each.reason, each.detail) for each in result] == [
+        (RejectionReason.LEFT_OUT, f"{placeholder} was left out; the rest was recorded")
+        for placeholder in ("undefined", "null", "anonymous")
+    ]
     assert (names(User), names(Account)) == ({"ada"}, {"initech"})
     assert [event[1:] for event in state(acme)["events"]] == [("ada", "opened", NOON, "")]
     assert Account.objects.get().traits == {"plan": "free"}
@@ -96,6 +100,6 @@ def test_forty_users_who_name_one_placeholder_stay_forty(acme: Product) -> None:
     people = [f"u{number}" for number in range(40)]
     for person in people:
         messages: list[Message] = [identify(person), alias("anon", person), track(person)]
-        assert len(recorded(acme, *messages).nobody) == 1
+        assert [each.reason for each in recorded(acme, *messages)] == [RejectionReason.PLACEHOLDER]
     assert names(User) == set(people)
     assert not User.objects.filter(joined_to__isnull=False).exists()

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engagement.messages import Alias, Identify, Message, ReceivedMessage
+from engagement.messages import Alias, Identify, Message, ReceivedMessage, RejectionReason
 from engagement.models import Product, User
-from engagement.recording.aliases import Rejection
 from engagement.recording.record import record
 from tests.cases import each, examples, leaves_no_rows
 from tests.engagement.history import NOON, alias, at, identify, received, state, tell, track
@@ -29,8 +28,8 @@ def persons(product: Product) -> set[frozenset[str]]:
     return set(map(frozenset, groups.values()))
 
 
-def reasons(product: Product, *messages: Message) -> list[Rejection]:
-    return [why for _, why in record(received(product, messages)).rejected_aliases]
+def reasons(product: Product, *messages: Message) -> list[RejectionReason]:
+    return [each.reason for each in record(received(product, messages))]
 
 
 def test_forty_people_who_name_one_device_stay_forty(acme: Product) -> None:
@@ -38,7 +37,7 @@ def test_forty_people_who_name_one_device_stay_forty(acme: Product) -> None:
     for number in range(40):
         person = f"u{number}"
         shared = reasons(acme, alias("device", person), identify(person), track(person))
-        assert shared == ([Rejection.SHARED] if number else [])
+        assert shared == ([RejectionReason.SHARED_ID] if number else [])
     assert persons(acme) == {
         frozenset({"device", "u0"}),
         *(frozenset({f"u{number}"}) for number in range(1, 40)),
@@ -77,7 +76,7 @@ def test_a_repeat_and_further_ids_of_the_same_person_are_accepted(acme: Product)
     assert reasons(acme, alias("device", "u1", 1), alias("u1", "u2", 2)) == []
     # It is the same person under another id.
     assert reasons(acme, alias("device", "u2", 3)) == []
-    assert reasons(acme, alias("device", "u3", 4)) == [Rejection.SHARED]
+    assert reasons(acme, alias("device", "u3", 4)) == [RejectionReason.SHARED_ID]
 
 
 shared_aliases = st.builds(

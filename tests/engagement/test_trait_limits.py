@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.database import sql
-from engagement.messages import Group, Message, ReceivedMessage
+from engagement.messages import Group, Message, ReceivedMessage, Rejection, RejectionReason
 from engagement.models import Account, Product, User
 from engagement.recording import stored_traits, trait_limits
-from engagement.recording.record import RecordResult, record
+from engagement.recording.record import record
+from engagement.recording.rejection_details import name_traits
 from engagement.recording.trait_limits import (
     MAX_BYTES,
     MAX_REMOVED_STAMPS,
@@ -40,8 +41,11 @@ def of_account() -> dict[str, Any]:
     return traits
 
 
-def record_messages(product: Product, *messages: Message) -> RecordResult:
-    return record(received(product, messages))
+def record_messages(product: Product, *messages: Message) -> list[str]:
+    """What is missing of each message, in words."""
+    rejections = record(received(product, messages))
+    assert all(each.reason is RejectionReason.TRAITS for each in rejections)
+    return [each.detail for each in rejections]
 
 
 def fill(product: Product) -> None:
@@ -58,9 +62,7 @@ def test_new_traits_without_room_are_dropped_and_named(acme: Product) -> None:
 
     result = record([received_message])
 
-    assert result == RecordResult(
-        [], {received_message.arrival: ["plan"]}, rejected_aliases=[], nobody=[]
-    )
+    assert result == [Rejection(received_message, RejectionReason.TRAITS, "not kept: plan")]
     assert len(of_account()) == MAX_TRAITS
     assert of_account()["trait 000000"] == of_account()["trait 000001"] == "new"
     assert Account.objects.get().last_seen_at == NOON + timedelta(hours=1), "the rest is recorded"
@@ -68,22 +70,22 @@ def test_new_traits_without_room_are_dropped_and_named(acme: Product) -> None:
 
 def test_a_user_has_the_same_limits(acme: Product) -> None:
     for first in range(0, MAX_TRAITS + 250, 250):
-        result = record_messages(acme, identify("ann", **many(first, first + 250)))
-    assert [len(names) for names in result.dropped_traits.values()] == [250]
+        details = record_messages(acme, identify("ann", **many(first, first + 250)))
+    assert details == [f"not kept: {name_traits(many(1000, 1250))}"]
     assert len(User.objects.get().traits) == MAX_TRAITS
 
 
 def test_a_new_account_has_the_same_limits(acme: Product) -> None:
     batch = [group("initech", **many(first, first + 250)) for first in range(0, 1250, 250)]
-    result = record_messages(acme, *batch)
-    assert [len(names) for names in result.dropped_traits.values()] == [250]
+    details = record_messages(acme, *batch)
+    assert details == [f"not kept: {name_traits(many(1000, 1250))}"]
     assert len(of_account()) == MAX_TRAITS
 
 
 def test_a_removed_trait_makes_room(acme: Product) -> None:
     fill(acme)
     tell(acme, group("initech", hours=1, **many(0, 1, None)))
-    assert not record_messages(acme, group("initech", hours=2, plan="pro")).dropped_traits
+    assert not record_messages(acme, group("initech", hours=2, plan="pro"))
     assert of_account()["plan"] == "pro"
     assert "trait 000000" not in of_account()
 
@@ -91,19 +93,17 @@ def test_a_removed_trait_makes_room(acme: Product) -> None:
 def test_the_size_of_all_traits_is_limited(acme: Product) -> None:
     for number in range(5):
         result = record_messages(acme, group("initech", **texts(number)))
-    assert [*result.dropped_traits.values()] == [["text 4"]]
+    assert result == ["not kept: text 4"]
     assert sorted(of_account()) == ["text 0", "text 1", "text 2", "text 3"]
 
 
 def test_an_existing_trait_grows_as_far_as_there_is_room(acme: Product) -> None:
     tell(acme, *(group("initech", **texts(number)) for number in range(4)))
     tell(acme, group("initech", hours=1, plan="pro"))
-    assert record_messages(acme, group("initech", hours=2, plan="y" * 60_000)).dropped_traits
+    assert record_messages(acme, group("initech", hours=2, plan="y" * 60_000))
     assert of_account()["plan"] == "pro"
-    assert not record_messages(acme, group("initech", hours=3, plan="y" * 200)).dropped_traits
-    assert not record_messages(
-        acme, group("initech", hours=4, **texts(0, letter="z"))
-    ).dropped_traits
+    assert not record_messages(acme, group("initech", hours=3, plan="y" * 200))
+    assert not record_messages(acme, group("initech", hours=4, **texts(0, letter="z")))
     assert of_account()["plan"] == "y" * 200
     assert len(str(of_account())) < MAX_BYTES + 1000
 
@@ -115,7 +115,7 @@ def test_traits_that_fit_after_the_batch_are_kept(acme: Product) -> None:
         group("initech", hours=1, plan="pro"),
         group("initech", hours=2, **many(0, 1, None)),
     )
-    assert not result.dropped_traits
+    assert not result
     assert of_account()["plan"] == "pro"
 
 
@@ -124,17 +124,17 @@ def test_there_is_always_room_for_a_license(acme: Product) -> None:
     license = dict.fromkeys(MARKETPLACE_TRAITS, "x" * 4000)
     message = Group("initech", NOON, license)
     result = record([ReceivedMessage(acme.pk, next(_arrivals), NOON, message, Source.MARKETPLACE)])
-    assert not result.dropped_traits
+    assert not result
     assert len(of_account()) == MAX_TRAITS + len(MARKETPLACE_TRAITS)
     # It takes no room from others.
     tell(acme, group("initech", hours=1, **many(0, 1, None)))
-    assert not record_messages(acme, group("initech", hours=2, plan="pro")).dropped_traits
+    assert not record_messages(acme, group("initech", hours=2, plan="pro"))
 
 
 def test_license_traits_in_a_message_count_like_any_other(acme: Product) -> None:
     fill(acme)
     result = record_messages(acme, Group("initech", NOON + timedelta(hours=1), {"am.tier": "x"}))
-    assert [*result.dropped_traits.values()] == [["am.tier"]]
+    assert result == ["not kept: am.tier"]
 
 
 def test_the_stamps_of_removed_traits_are_bounded(acme: Product) -> None:
@@ -156,7 +156,7 @@ def test_a_subject_over_the_limits_keeps_its_traits_and_gets_no_new_ones(acme: P
 
     result = record_messages(acme, group("initech", hours=1, plan="pro", **many(0, 1, "new")))
 
-    assert [*result.dropped_traits.values()] == [["plan"]]
+    assert result == ["not kept: plan"]
     assert of_account() == {**old, "trait 000000": "new"}
 
 
@@ -177,9 +177,9 @@ def test_new_traits_of_a_subject_with_megabytes_are_dropped_without_reading_them
 
     monkeypatch.setattr(sql, "fetch", counting)
     result = record_messages(acme, group("initech", hours=1, plan="pro", gone=None))
-    assert [*result.dropped_traits.values()] == [["plan"]] and rows == 0
+    assert result == ["not kept: plan"] and rows == 0
 
-    assert not record_messages(acme, group("initech", hours=1, **many(0, 1, "new"))).dropped_traits
+    assert not record_messages(acme, group("initech", hours=1, **many(0, 1, "new")))
     license = Group("initech", NOON, {"am.tier": "10"})
     record([ReceivedMessage(acme.pk, next(_arrivals), NOON, license, Source.MARKETPLACE)])
     assert (of_account()["trait 000000"], of_account()["am.tier"]) == ("new", "10")

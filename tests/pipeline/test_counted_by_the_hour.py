@@ -6,9 +6,9 @@ import pytest
 from django.db import DataError
 from msgspec.structs import replace
 
-from engagement.messages import ReceivedMessage
+from engagement.messages import ReceivedMessage, Rejection
 from engagement.models import Product
-from engagement.recording.record import RecordResult, record
+from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from ingestion import retention
@@ -120,7 +120,7 @@ def test_the_hour_begins_on_the_hour() -> None:
 def test_accepted_is_recorded_dropped_quarantined_and_waiting(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(received: list[ReceivedMessage]) -> RecordResult:
+    def refuse(received: list[ReceivedMessage]) -> list[Rejection]:
         if any(getattr(message.message, "event", "") == "cursed" for message in received):
             raise DataError("it is cursed")
         return record(received)

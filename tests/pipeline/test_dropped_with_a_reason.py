@@ -11,9 +11,18 @@ from msgspec.structs import replace
 
 from engagement.messages import Group, Identify
 from engagement.models import Account, Product, User
+from engagement.recording.suppression import SubjectRef, SubjectScope
+from engagement.removal.forgetting import forget
 from ingestion.drain import processing
 from ingestion.log.search import MessageState, find_messages
-from ingestion.models import DropCount, DroppedMessage, HourCount, InboxMessage, IngestionKey
+from ingestion.models import (
+    DropCount,
+    DroppedMessage,
+    HourCount,
+    InboxMessage,
+    IngestionKey,
+    QuarantinedMessage,
+)
 from tests.engagement.history import NOON, at, group, identify, track
 from tests.pipeline.conftest import Post
 from tests.pipeline.waiting import at_once, counts, drain, dropped, wait, waiting
@@ -72,6 +81,15 @@ def test_a_placeholder_beside_a_user_is_listed_and_the_rest_recorded(
     )
     assert counts(acme) == {("ada", "opened"): 1}
     assert set(HourCount.objects.values_list("reason", "count")) == {("", 1)}
+
+
+def test_a_placeholder_beside_a_forgotten_user_is_listed_once(acme: Product, acme_key: str) -> None:
+    forget(SubjectRef(acme.pk, SubjectScope.USER, "ada"), NOON, suppress=True)
+    (arrival,) = wait(acme_key, track("ada", group="undefined"))
+    drain()
+    assert dropped() == [(arrival, "forgotten")]
+    assert set(HourCount.objects.values_list("reason", "count")) == {("forgotten", 1)}
+    assert not QuarantinedMessage.objects.exists() and not waiting()
 
 
 # --- Keys -----------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ import pytest
 from django.db import OperationalError, connection
 
 from core.database import retries
-from engagement.messages import Message, ReceivedMessage, Track
+from engagement.messages import Message, ReceivedMessage, Rejection, Track
 from engagement.models import Event, Membership, Product, User
 from engagement.recording import reattribution
-from engagement.recording.record import RecordResult, record
+from engagement.recording.record import record
 from ingestion.drain import batches, fairness, processing
 from ingestion.models import InboxMessage
 from tests.engagement.history import NOON, group, identify, state, track
@@ -40,7 +40,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]
     def interrupt(happens: Callable[[], None]) -> None:
         pending = [happens]
 
-        def record_and_then(received: Sequence[ReceivedMessage]) -> RecordResult:
+        def record_and_then(received: Sequence[ReceivedMessage]) -> list[Rejection]:
             refused = record(received)
             if pending:
                 pending.pop()()
@@ -77,9 +77,9 @@ def test_messages_are_recorded_in_the_order_of_arrival(
 ) -> None:
     batches: list[list[int]] = []
 
-    def note(received: Sequence[ReceivedMessage]) -> RecordResult:
+    def note(received: Sequence[ReceivedMessage]) -> list[Rejection]:
         batches.append([message.arrival for message in received])
-        return RecordResult([], {})
+        return []
 
     monkeypatch.setattr(processing, "record", note)
     ids = wait(acme_key, *[track("ada")] * 50)
@@ -152,9 +152,9 @@ def test_large_messages_make_small_batches(
     monkeypatch.setattr(batches, "BATCH_BYTES", 250_000)
     sizes: list[int] = []
 
-    def note(received: Sequence[ReceivedMessage]) -> RecordResult:
+    def note(received: Sequence[ReceivedMessage]) -> list[Rejection]:
         sizes.append(len(received))
-        return RecordResult([], {})
+        return []
 
     monkeypatch.setattr(processing, "record", note)
     large = identify("ada", bio="x" * 100_000)

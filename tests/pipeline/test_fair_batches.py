@@ -8,9 +8,8 @@ from typing import Any, LiteralString
 import pytest
 
 from core.database import sql
-from engagement.messages import ReceivedMessage
+from engagement.messages import ReceivedMessage, Rejection
 from engagement.models import Product
-from engagement.recording.record import RecordResult
 from ingestion.drain import batches as limits
 from ingestion.drain import processing
 from ingestion.drain.batch_size import BatchSizer
@@ -24,9 +23,9 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The arrivals of each batch that is recorded."""
     arrivals: list[list[int]] = []
 
-    def note(received: Sequence[ReceivedMessage]) -> RecordResult:
+    def note(received: Sequence[ReceivedMessage]) -> list[Rejection]:
         arrivals.append([message.arrival for message in received])
-        return RecordResult([], {})
+        return []
 
     monkeypatch.setattr(processing, "record", note)
     return arrivals
@@ -154,11 +153,11 @@ class Machine:
         self.recorded_at: dict[int, float] = {}
         monkeypatch.setattr(processing, "record", self.record)
 
-    def record(self, received: Sequence[ReceivedMessage]) -> RecordResult:
+    def record(self, received: Sequence[ReceivedMessage]) -> list[Rejection]:
         self.now += len(received) * self.seconds_per_message
         self.sizes.append(len(received))
         self.recorded_at |= {message.arrival: self.now for message in received}
-        return RecordResult([], {})
+        return []
 
     def drain(self, **options: Any) -> None:
         drain(sizer=BatchSizer(lambda: self.now), **options)

@@ -17,9 +17,9 @@ from django.db import (
 
 from core.database import retries
 from engagement import tasks as engagement_tasks
-from engagement.messages import ReceivedMessage
+from engagement.messages import ReceivedMessage, Rejection
 from engagement.models import Product
-from engagement.recording.record import RecordResult, record
+from engagement.recording.record import record
 from ingestion import tasks
 from ingestion.drain import processing
 from ingestion.models import ClaimedBatch, InboxMessage
@@ -134,7 +134,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
     """Have each batch end like this, after it was recorded."""
 
     def fail(failing: Callable[[], None]) -> None:
-        def record_and_fail(received: Sequence[ReceivedMessage]) -> RecordResult:
+        def record_and_fail(received: Sequence[ReceivedMessage]) -> list[Rejection]:
             refused = record(received)
             failing()
             return refused

@@ -9,9 +9,9 @@ from cryptography.fernet import Fernet
 from django.db import DataError
 from pytest_django import Settings
 
-from engagement.messages import ReceivedMessage
+from engagement.messages import ReceivedMessage, Rejection
 from engagement.models import Product
-from engagement.recording.record import RecordResult, record
+from engagement.recording.record import record
 from ingestion.drain import processing, quarantine
 from ingestion.models import InboxMessage, IngestionKey, QuarantinedMessage, SeenMessageId
 from ingestion.payloads import encode
@@ -40,7 +40,7 @@ POISON = {
 def mended(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Recording fails on events named ``cursed``, until this is called."""
 
-    def refuse(received: Sequence[ReceivedMessage]) -> RecordResult:
+    def refuse(received: Sequence[ReceivedMessage]) -> list[Rejection]:
         if any(getattr(message.message, "event", "") == "cursed" for message in received):
             raise DataError("it is cursed")
         return record(received)
@@ -165,9 +165,9 @@ def test_what_failed_before_is_tried_apart_from_the_others(
     drain()
     sizes: list[int] = []
 
-    def note(received: Sequence[ReceivedMessage]) -> RecordResult:
+    def note(received: Sequence[ReceivedMessage]) -> list[Rejection]:
         sizes.append(len(received))
-        return RecordResult([], {})
+        return []
 
     monkeypatch.setattr(processing, "record", note)
     wait(acme_key, *[track("ada")] * 50)
@@ -181,7 +181,7 @@ def test_one_percent_of_bad_messages_costs_a_bounded_number_of_attempts(
 ) -> None:
     handled = 0
 
-    def record_and_count(received: Sequence[ReceivedMessage]) -> RecordResult:
+    def record_and_count(received: Sequence[ReceivedMessage]) -> list[Rejection]:
         nonlocal handled
         handled += len(received)
         return record(received)

@@ -9,9 +9,9 @@ import pytest
 from django.db import connection
 
 from config.database import keepalive
-from engagement.messages import ReceivedMessage
+from engagement.messages import ReceivedMessage, Rejection
 from engagement.models import Product
-from engagement.recording.record import RecordResult, record
+from engagement.recording.record import record
 from ingestion import tasks
 from ingestion.drain import claims, processing
 from ingestion.drain.batch_size import BatchSizer
@@ -40,7 +40,7 @@ def curse(monkeypatch: pytest.MonkeyPatch) -> Curse:
     """Have this happen whenever an event named ``cursed`` was recorded with others or alone."""
 
     def set_up(happens: Callable[[], None]) -> None:
-        def record_and_then(received: Sequence[ReceivedMessage]) -> RecordResult:
+        def record_and_then(received: Sequence[ReceivedMessage]) -> list[Rejection]:
             outcome = record(received)
             if any(getattr(message.message, "event", "") == "cursed" for message in received):
                 happens()
@@ -180,12 +180,12 @@ def test_a_limit_that_somebody_set_for_the_role_stays(
 ) -> None:
     limits: list[str] = []
 
-    def note(received: Sequence[ReceivedMessage]) -> RecordResult:
+    def note(received: Sequence[ReceivedMessage]) -> list[Rejection]:
         with connection.cursor() as cursor:
             for name in ("statement_timeout", "lock_timeout"):
                 cursor.execute(f"SHOW {name}")
                 limits.append(cursor.fetchone()[0])
-        return RecordResult([], {})
+        return []
 
     monkeypatch.setattr(processing, "record", note)
     with connection.cursor() as cursor:
