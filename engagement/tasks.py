@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from core import telemetry, wakeups
 from core.database.retries import again_without_missing_nodes, leave_retry_to_beat
+from core.jobs.shares import time_limit
 from engagement.prometheus import RESCORE
 from engagement.recording import moving, parting, reattribution
 from engagement.removal import deletion, forgetting, maintenance
@@ -35,10 +36,7 @@ def rescore() -> None:
     """
     if _has_moves():
         wakeups.enqueue(reattribute, expires=10)
-    deadline = time.monotonic() + RESCORE_SECONDS
-
-    def out_of_time() -> bool:
-        return time.monotonic() > deadline
+    out_of_time = time_limit(RESCORE_SECONDS)
 
     with telemetry.track_operation(RESCORE, timezone.now) as run:
         run.units = again_without_missing_nodes(
@@ -57,10 +55,7 @@ def reattribute() -> None:
     """
     if not _has_moves():
         return
-    deadline = time.monotonic() + REATTRIBUTE_SECONDS
-
-    def out_of_time() -> bool:
-        return time.monotonic() > deadline
+    out_of_time = time_limit(REATTRIBUTE_SECONDS)
 
     moving.process_requests(out_of_time)
     parting.process_requests(out_of_time)
@@ -77,18 +72,14 @@ def _has_moves() -> bool:
 @leave_retry_to_beat("maintain events")
 def maintain() -> None:
     """Create partitions ahead, drop old ones, and run the daily jobs."""
-    deadline = time.monotonic() + MAINTAIN_SECONDS
-    maintenance.maintain(timezone.now(), lambda: time.monotonic() > deadline)
+    maintenance.maintain(timezone.now(), time_limit(MAINTAIN_SECONDS))
 
 
 @shared_task
 @leave_retry_to_beat("delete what was requested")
 def clear() -> None:
     """Erase forgotten subjects and deleted products. Requests another run if time ran out."""
-    deadline = time.monotonic() + CLEAR_SECONDS
-
-    def out_of_time() -> bool:
-        return time.monotonic() > deadline
+    out_of_time = time_limit(CLEAR_SECONDS)
 
     if not (forgetting.erase_forgotten(out_of_time) and deletion.resume_all_deletions(out_of_time)):
         request_clearing()

@@ -1,12 +1,11 @@
 """Celery tasks. Their messages carry no data."""
 
-import time
-
 from celery import shared_task
 from django.utils import timezone
 
 from core import retention, telemetry, wakeups
 from core.database.retries import leave_retry_to_beat
+from core.jobs.shares import time_limit
 from exports import runs
 from exports.prometheus import RUN_COUNTER
 from exports.writing import write_due
@@ -19,10 +18,7 @@ RUN_SECONDS = 20.0
 @leave_retry_to_beat("write exports")
 def run() -> None:
     """Start the exports whose time has come, and go on with those that are unfinished."""
-    deadline = time.monotonic() + RUN_SECONDS
-
-    def out_of_time() -> bool:
-        return time.monotonic() > deadline
+    out_of_time = time_limit(RUN_SECONDS)
 
     runs.request_due(timezone.now())
     with telemetry.track_operation(RUN_COUNTER, timezone.now) as operation:

@@ -1,12 +1,11 @@
 """Celery tasks of ingestion. They only call into it and carry no data."""
 
-import time
-
 from celery import shared_task
 from django.utils import timezone
 
 from core import telemetry, wakeups
 from core.database.retries import leave_retry_to_beat
+from core.jobs.shares import time_limit
 from engagement import tasks as engagement_tasks
 from ingestion import retention
 from ingestion.drain import processing
@@ -26,11 +25,10 @@ MAINTAIN_SECONDS = 20.0
 @leave_retry_to_beat("drain the inbox")
 def drain() -> None:
     """Record the messages in the inbox. If time runs out, ask for another drain."""
-    deadline = time.monotonic() + DRAIN_SECONDS
     with telemetry.track_operation(DRAIN_COUNTER, timezone.now) as work:
         result = processing.drain(
             timezone.now,
-            out_of_time=lambda: time.monotonic() > deadline,
+            out_of_time=time_limit(DRAIN_SECONDS),
             after_batch=engagement_tasks.request_rescore,
         )
         work.units = result.messages
@@ -42,5 +40,4 @@ def drain() -> None:
 @leave_retry_to_beat("maintain the inbox")
 def maintain() -> None:
     """Delete what is past its retention."""
-    deadline = time.monotonic() + MAINTAIN_SECONDS
-    retention.delete_expired(timezone.now(), lambda: time.monotonic() > deadline)
+    retention.delete_expired(timezone.now(), time_limit(MAINTAIN_SECONDS))

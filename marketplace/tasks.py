@@ -1,12 +1,11 @@
 """Celery tasks of the connection. Their only argument is an id."""
 
-import time
-
 from celery import shared_task
 from django.utils import timezone
 
 from core import telemetry
 from core.database.retries import leave_retry_to_beat
+from core.jobs.shares import time_limit
 from engagement.tasks import request_rescore
 from marketplace import user_names
 from marketplace.runs import scheduling
@@ -23,11 +22,10 @@ SYNC_SECONDS = 20.0
 @leave_retry_to_beat("sync a marketplace connection")
 def sync(connection_id: int) -> None:
     """Work on the connection's sync, if it is due and no other worker does."""
-    deadline = time.monotonic() + SYNC_SECONDS
     environment = SyncEnvironment(
         create_client=_create_client,
         clock=timezone.now,
-        is_out_of_time=lambda: time.monotonic() > deadline,
+        is_out_of_time=time_limit(SYNC_SECONDS),
         on_pages_written=request_rescore,
     )
     with telemetry.track_operation(SYNC_COUNTER, timezone.now):

@@ -1,12 +1,11 @@
 """Celery tasks. Their messages carry no data."""
 
-import time
-
 from celery import shared_task
 from django.utils import timezone
 
 from core import telemetry, wakeups
 from core.database.retries import again_without_missing_nodes, leave_retry_to_beat
+from core.jobs.shares import time_limit
 from notifications import retention
 from notifications.delivery.deliver import deliver as deliver_messages
 from notifications.prometheus import DELIVER_COUNTER, SWEEP_COUNTER, attempts_counter
@@ -21,10 +20,9 @@ DELIVER_SECONDS = 20.0
 @leave_retry_to_beat("watch for changes")
 def sweep() -> None:
     """Write to the outbox what has changed, and request its delivery."""
-    deadline = time.monotonic() + SWEEP_SECONDS
     with telemetry.track_operation(SWEEP_COUNTER, timezone.now) as run:
         run.units = again_without_missing_nodes(
-            lambda: sweep_watches(timezone.now(), out_of_time=lambda: time.monotonic() > deadline)
+            lambda: sweep_watches(timezone.now(), out_of_time=time_limit(SWEEP_SECONDS))
         )
     if run.units:
         request_delivery()
@@ -34,10 +32,7 @@ def sweep() -> None:
 @leave_retry_to_beat("deliver notifications")
 def deliver() -> None:
     """Deliver what is due, and request another run if time ran out."""
-    deadline = time.monotonic() + DELIVER_SECONDS
-
-    def out_of_time() -> bool:
-        return time.monotonic() > deadline
+    out_of_time = time_limit(DELIVER_SECONDS)
 
     with telemetry.track_operation(DELIVER_COUNTER, timezone.now) as run:
         attempts = deliver_messages(timezone.now, out_of_time=out_of_time)

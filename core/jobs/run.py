@@ -56,23 +56,29 @@ def run_due(queue: str, clock: Clock, out_of_time: OutOfTime = lambda: False) ->
     """Run the queue's due jobs in turns of one step each; return the number of steps that left
     more to do.
 
-    In a turn, kinds go in the order of their registration. Each job gets one step, so that busy
-    recording delays none forever. Stops when nothing is left to do, or then when *out_of_time*
-    returns true.
+    In a turn, kinds go in the order of their registration. Stops when nothing is left to do, or
+    *out_of_time* returns true. But each kind gets one step, so that busy recording delays none
+    forever: of its jobs, the one that waited longest.
     """
     return run_kinds(kinds.in_queue(queue), clock, out_of_time)
+
+
+def has_keys(queue: str) -> bool:
+    """Whether a kind of the queue names something to do now."""
+    return any(list(kind.keys()) for kind in kinds.in_queue(queue) if kind.keys is not None)
 
 
 def run_kinds(own_kinds: Collection[Kind], clock: Clock, out_of_time: OutOfTime) -> int:
     """Run the due jobs of these kinds, as ``run_due()`` does."""
     by_name = {kind.name: kind for kind in own_kinds}
     _ensure_jobs(by_name, clock())
-    steps, met, rests = 0, set[int](), set[int]()
+    steps, met, rests = 0, set[str](), set[int]()
     while turn := [job for job in _due(by_name, clock()) if job[0] not in rests]:
         for pk, name in turn:
-            if pk in met and out_of_time():
-                return steps
-            met.add(pk)
+            if name in met and out_of_time():
+                rests.add(pk)
+                continue
+            met.add(name)
             started = time.monotonic()
             outcome = _try_step(pk, by_name[name], clock)
             if isinstance(outcome, More):
@@ -230,6 +236,8 @@ def _store(job: Job, kind: Kind, outcome: Outcome, seconds: float, now: datetime
         case More():
             job.cursor, job.progress, job.total = outcome.cursor, outcome.progress, outcome.total
             job.unrested_seconds = unrested
+            # Behind the others of its kind.
+            job.due_at = now if job.key else job.due_at
         case Later():
             rest = max(kind.shortest_rest, rest_until(now, unrested, kind.share) - now)
             job.cursor, job.due_at = outcome.cursor, outcome.at or now + rest

@@ -1,6 +1,14 @@
-"""How long work rests so that it takes no more than its share of the time."""
+"""How much of the time work may take: at once, and over time."""
 
+import time
+from collections.abc import Callable
 from datetime import datetime, timedelta
+
+
+def time_limit(seconds: float) -> Callable[[], bool]:
+    """A function that returns whether more than *seconds* have passed since this call."""
+    deadline = time.monotonic() + seconds
+    return lambda: time.monotonic() > deadline
 
 
 def rest_until(ended_at: datetime, seconds: float, share: float) -> datetime:

@@ -13,7 +13,8 @@ from django.db import OperationalError, connection, transaction
 from core.jobs import kinds, run
 from core.jobs.backoff import Backoff
 from core.jobs.kinds import Blocked, Done, Later, More, Outcome, StepFailed
-from core.jobs.shares import rest_until
+from core.jobs.shares import rest_until, time_limit
+from core.jobs.tasks import create_task
 from core.models.jobs import Job
 from tests.cases import each
 
@@ -241,6 +242,29 @@ def test_each_key_has_a_job_until_it_is_done() -> None:
     assert order == ["7", "9", "7", "7"]
 
 
+def test_without_time_the_jobs_of_a_kind_take_turns() -> None:
+    order: list[str] = []
+
+    def step(job: Job, now: datetime) -> Outcome:
+        order.append(job.key)
+        return More()
+
+    register("each", step, keys=lambda: [7, 8, 9])
+    register("other", count_to(9, []))
+    for _ in range(4):
+        assert run_at(NOON, out_of_time=lambda: True) == 2
+    assert order == ["7", "8", "9", "7"]
+
+
+def test_a_queue_has_keys_while_one_of_its_kinds_does() -> None:
+    todo: list[int] = []
+    register("idle", count_to(1, []))
+    register("each", lambda job, now: Done(), keys=lambda: todo)
+    assert not run.has_keys(QUEUE)
+    todo.append(7)
+    assert run.has_keys(QUEUE) and not run.has_keys("others")
+
+
 def test_a_job_with_a_key_keeps_its_failures_until_it_succeeds() -> None:
     luck = [False, False, True]
 
@@ -452,5 +476,25 @@ def test_a_wait_varies_by_its_jitter() -> None:
     assert all(80 <= delay <= 120 for delay in delays)
 
 
+def test_a_time_limit_is_over_after_its_seconds() -> None:
+    assert time_limit(-1)() and not time_limit(60)()
+
+
 def test_work_rests_so_long_that_it_keeps_its_share() -> None:
     assert rest_until(NOON, 2.0, 0.05) == NOON + timedelta(seconds=40)
+
+
+# --- Tasks ----------------------------------------------------------------------------------
+
+
+def test_a_task_runs_its_queue_and_requests_what_follows() -> None:
+    numbers: list[int] = []
+    followed: list[int] = []
+    register("count", count_to(3, numbers), keys=lambda: [] if numbers else [7])
+    task = create_task(
+        "tests.count", QUEUE, seconds=-1, after_steps=lambda: followed.append(len(numbers))
+    )
+    for _ in range(4):
+        task()
+    # A step in each run, and nothing to follow once all is done.
+    assert (numbers, followed) == ([1, 2, 3], [1, 2])
