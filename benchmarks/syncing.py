@@ -24,12 +24,12 @@ django.setup()
 from django.conf import settings  # noqa: E402
 
 from engagement.models import Account, Product  # noqa: E402
+from harness.marketplace.server import Simulator  # noqa: E402
+from harness.marketplace.vendor import create_vendor  # noqa: E402
 from marketplace import connecting  # noqa: E402
 from marketplace.connecting import ConnectionDetails  # noqa: E402
 from marketplace.models import Connection, License, SyncRun  # noqa: E402
 from marketplace.runs import scheduling, sync  # noqa: E402
-from marketplace.simulator.server import Simulator  # noqa: E402
-from marketplace.simulator.vendor import create_vendor  # noqa: E402
 from marketplace.source import client  # noqa: E402
 from marketplace.source.client import BACKGROUND_RETRY_POLICY, Credentials, MarketplaceClient  # noqa: E402
 

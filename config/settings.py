@@ -6,6 +6,7 @@ The documentation has a table of the variables, and a test compares the two.
 
 import logging
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,8 @@ INSTALLED_APPS = [
     "notifications",
     "exports",
     "console",
+    # Two commands of invented data. The service runs without them.
+    *(["harness"] if find_spec("harness") else []),
 ]
 
 MIDDLEWARE = [

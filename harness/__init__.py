@@ -1,1 +1,2 @@
-"""What benchmarks and proofs are made of: services to run, clients that post, and accounts."""
+"""What benchmarks, proofs, and the demo are made of: services to run, clients that post, accounts,
+invented data, and a simulated marketplace. An app, for its two commands."""

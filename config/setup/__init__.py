@@ -1,1 +1,1 @@
-"""What a start needs: checks, the first product, and the demo."""
+"""What a start needs: checks, and the first product."""

@@ -15,10 +15,10 @@ from pytest_django import Settings
 
 from access.models import TrailEntry
 from engagement.models import Product, ProductMember
+from harness.marketplace.faults import Endpoint, ErrorStatus, HtmlPage
+from harness.marketplace.server import Simulator
 from marketplace import connecting
 from marketplace.models import Connection, SyncRun
-from marketplace.simulator.faults import Endpoint, ErrorStatus, HtmlPage
-from marketplace.simulator.server import Simulator
 from marketplace.source import client
 from tests.admin.conftest import logged_in
 from tests.admin.rows import a_connection

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 
-from marketplace.simulator.server import Simulator
+from harness.marketplace.server import Simulator
 from tests.clients.browsing import Browser
 from tests.clients.service import Service
 from tests.database import service_settings

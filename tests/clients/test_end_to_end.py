@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from psycopg import sql
 
-from marketplace.simulator.faults import Endpoint, ErrorStatus, Latency
-from marketplace.simulator.records import create_site
-from marketplace.simulator.server import Simulator
+from harness.marketplace.faults import Endpoint, ErrorStatus, Latency
+from harness.marketplace.records import create_site
+from harness.marketplace.server import Simulator
 from tests.clients.conftest import LICENSES
 from tests.clients.service import Service
 from tests.start.clicking import Admin

@@ -142,6 +142,8 @@ def test_nothing_but_the_service_goes_into_the_container() -> None:
         if not rule.startswith("#")
     ]
     apps = {app for app in settings.INSTALLED_APPS if (settings.BASE_DIR / app).is_dir()}
+    # Of the harness, only what `up --demo` and its two commands need.
+    demo = {f"harness/{name}" for name in ("__init__.py", "demo", "management", "marketplace")}
     assert rules[0] == "*"
     # The guides are pages of the service.
     files = {
@@ -153,6 +155,28 @@ def test_nothing_but_the_service_goes_into_the_container() -> None:
         "docs",
     }
     assert set(rules[1:]) == {
-        *(f"!{name}" for name in apps | files),
+        *(f"!{name}" for name in (apps - {"harness"}) | demo | files),
         "**/__pycache__",
     }
+
+
+@pytest.mark.slow
+def test_the_container_has_what_the_demo_imports(tmp_path: Path) -> None:
+    for rule in (settings.BASE_DIR / ".dockerignore").read_text().splitlines():
+        if rule.startswith("!"):
+            (tmp_path / rule[1:]).parent.mkdir(exist_ok=True)
+            (tmp_path / rule[1:]).symlink_to(settings.BASE_DIR / rule[1:])
+    load = (
+        "import django; django.setup(); import harness.demo.start as start; print(start.__file__)"
+    )
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"}
+    for command in (["-c", load], ["manage.py", "marketplace_simulator", "--help"]):
+        process = subprocess.run(
+            [sys.executable, *command],
+            cwd=tmp_path,
+            env=environment,
+            check=True,
+            text=True,
+            capture_output=True,
+        )
+        assert process.stdout.startswith((str(tmp_path), "usage:"))

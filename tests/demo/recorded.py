@@ -9,9 +9,9 @@ from django.db import transaction
 
 from core.database import locks
 from core.database.arrivals import take_arrivals
-from engagement.demo.population import Customer, DemoUser
 from engagement.messages import CountStatement, Group, Identify, ReceivedMessage, Track
 from engagement.recording.record import record
+from harness.demo.population import Customer, DemoUser
 
 DemoMessage: TypeAlias = Group | Identify | CountStatement | Track
 

@@ -6,8 +6,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from core import progress
-from engagement.demo import loading
 from engagement.models import Account, AccountEngagement, Event, Product, User
+from harness.demo import loading
 from readapi.models import ApiToken
 from tests.start.test_commands import output_of
 

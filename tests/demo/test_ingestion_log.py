@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from engagement.models import Product
-from ingestion.demo import fill_last_24h
+from harness.demo.ingestion_log import fill_last_24h
 from ingestion.log import newest, status
 from ingestion.log.search import MessageState
 from tests.start.test_commands import output_of

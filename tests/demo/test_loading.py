@@ -6,9 +6,6 @@ from typing import Any
 import pytest
 from django.db.models import Count, Sum
 
-from engagement.demo import copy_writer, loading, vocabulary
-from engagement.demo.population import Size, generate
-from engagement.demo.vocabulary import BOARDS
 from engagement.models import (
     Account,
     AccountEngagement,
@@ -22,6 +19,9 @@ from engagement.models import (
     UserEngagement,
 )
 from engagement.rescoring.rescore import rescore
+from harness.demo import copy_writer, loading, vocabulary
+from harness.demo.population import Size, generate
+from harness.demo.vocabulary import BOARDS
 from tests.demo.recorded import record_customers
 from tests.engagement.history import state
 

@@ -7,12 +7,12 @@ from statistics import median
 
 import pytest
 
-from engagement.demo import vocabulary
-from engagement.demo.population import Customer, Size, generate
-from engagement.demo.vocabulary import BOARDS, Company, company
 from engagement.metric_names import Scope
 from engagement.rules.rules import parse_rule
 from engagement.tenure import parse_created_at
+from harness.demo import vocabulary
+from harness.demo.population import Customer, Size, generate
+from harness.demo.vocabulary import BOARDS, Company, company
 
 # A Thursday, at half past two.
 NOW = datetime(2026, 9, 24, 14, 30, tzinfo=UTC)

@@ -43,11 +43,11 @@ ALLOWED = {
 # one only together with the reason, in docs/decisions/house.md; lower it when you take rooms away.
 BOUNDS = {
     "core": (3, 13),
-    "engagement": (9, 90),
+    "engagement": (9, 80),
     "access": (5, 14),
-    "ingestion": (6, 65),
+    "ingestion": (6, 60),
     "readapi": (8, 72),
-    "marketplace": (6, 31),
+    "marketplace": (6, 30),
     "notifications": (7, 29),
     "exports": (6, 29),
     "console": (5, 13),
@@ -57,7 +57,7 @@ BOUNDS = {
 # these by name, and rooms of the package import none of them.
 DRAWN = ["core", "engagement", "access", "ingestion", "marketplace", "console", "config"]
 UNDRAWN = {"__init__", "apps", "management", "templatetags", "wsgi"}
-PRODUCT_LINES = 68_000
+PRODUCT_LINES = 65_200
 # What a message runs through from the request to its score.
 HOT_PATH = (
     "ingestion/doors",
@@ -69,6 +69,8 @@ HOT_PATH = (
 HOT_PATH_LINES = 45
 # What runs the service from outside. Benchmarks and proofs share the harness and nothing else.
 OUTSIDE = {"tests", "benchmarks", "proofs", "harness"}
+# The one import of what is outside: `up --demo` asks for its data.
+DEMO = ("config/local/preparation.py", "harness.demo.start")
 
 
 def imports_in(source: str) -> Iterator[tuple[int, str]]:
@@ -140,9 +142,14 @@ def test_a_package_imports_only_what_its_arrows_allow(package: str) -> None:
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for path in (ROOT / package).rglob("*.py")
         for line, name in imports(path)
-        if name.split(".")[0] in forbidden
+        if name.split(".")[0] in forbidden and (str(path.relative_to(ROOT)), name) != DEMO
     ]
     assert violations == []
+
+
+def test_the_product_asks_for_the_demo_in_one_place() -> None:
+    path, name = DEMO
+    assert [imported for _, imported in imports(ROOT / path)].count(name) == 1
 
 
 # Besides the apps' own apps.py, which may import models only when they are ready. What the first
@@ -162,7 +169,7 @@ def late_imports(path: Path) -> Iterator[str]:
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             name = node.args[0]
             of_others = isinstance(name, ast.Constant) and (
-                str(name.value).partition(".")[0] not in ALLOWED
+                str(name.value).partition(".")[0] not in ALLOWED.keys() | OUTSIDE
             )
             if not of_others:
                 yield ast.unparse(name)

@@ -6,10 +6,10 @@ import pytest
 from pytest_django import Settings
 
 from engagement.models import Product
+from harness.marketplace.feed import Feed
+from harness.marketplace.server import Simulator
+from harness.marketplace.vendor import create_vendor
 from marketplace.models import Connection
-from marketplace.simulator.feed import Feed
-from marketplace.simulator.server import Simulator
-from marketplace.simulator.vendor import create_vendor
 from tests.marketplace import connections
 
 

@@ -7,14 +7,14 @@ from typing import Any
 from django.db import connection as django_connection
 
 from engagement.models import Account, Product
+from harness.marketplace.endpoints import RecordedRequest
+from harness.marketplace.faults import Endpoint
+from harness.marketplace.server import Simulator
 from marketplace import connecting
 from marketplace.connecting import ConnectionDetails
 from marketplace.models import Connection, License, SyncRun
 from marketplace.runs import scheduling
 from marketplace.runs.sync import SyncEnvironment, run_sync
-from marketplace.simulator.endpoints import RecordedRequest
-from marketplace.simulator.faults import Endpoint
-from marketplace.simulator.server import Simulator
 from marketplace.source import client
 from marketplace.source.client import Credentials, LicenseQuery, MarketplaceClient, RetryPolicy
 from marketplace.source.pages import LicensePage

@@ -7,9 +7,9 @@ from django.contrib.auth.models import User as AdminUser
 from django.urls import reverse
 
 from engagement.models import Account, Product
+from harness.marketplace.server import Simulator
 from marketplace.admin.account_licenses import license_note
 from marketplace.models import Connection, License
-from marketplace.simulator.server import Simulator
 from tests.admin.conftest import logged_in
 from tests.marketplace.connections import a_license, work
 

@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from engagement.models import Account, Product
+from harness.marketplace.faults import Endpoint, ErrorStatus
+from harness.marketplace.server import Simulator
 from marketplace.models import Connection, License, SyncRun
-from marketplace.simulator.faults import Endpoint, ErrorStatus
-from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (
     RunState,
     State,

@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from marketplace import connecting, texts
-from marketplace.connecting import DetailsRejected
-from marketplace.simulator.faults import (
+from harness.marketplace.faults import (
     AnyFault,
     ConnectionDrop,
     Endpoint,
@@ -16,8 +14,10 @@ from marketplace.simulator.faults import (
     NextLink,
     UnexpectedJson,
 )
-from marketplace.simulator.server import Simulator
-from marketplace.simulator.vendor import create_vendor
+from harness.marketplace.server import Simulator
+from harness.marketplace.vendor import create_vendor
+from marketplace import connecting, texts
+from marketplace.connecting import DetailsRejected
 from tests.marketplace.connections import CHECKED, details_of, fast_client
 from tests.start.running import free_port
 

@@ -5,11 +5,11 @@ from django.contrib.auth.models import User as AdminUser
 from django.urls import reverse
 
 from engagement.models import Product
+from harness.marketplace.faults import Endpoint, ErrorStatus
+from harness.marketplace.server import Simulator
 from marketplace import connecting
 from marketplace.connecting import ConnectionOptions
 from marketplace.models import Connection
-from marketplace.simulator.faults import Endpoint, ErrorStatus
-from marketplace.simulator.server import Simulator
 from marketplace.status import connection_status
 from tests.admin.conftest import logged_in
 from tests.marketplace.connections import (

@@ -17,10 +17,10 @@ from pytest_django import Settings
 
 from config.local import service
 from engagement.models import Product
+from harness.marketplace.faults import Endpoint, Fault, Trickle
+from harness.marketplace.server import LOOPBACK, Simulator
 from marketplace.models import Connection
 from marketplace.runs import lifecycle, scheduling
-from marketplace.simulator.faults import Endpoint, Fault, Trickle
-from marketplace.simulator.server import LOOPBACK, Simulator
 from marketplace.source import client, deadlines
 from marketplace.source.client import Credentials, LicenseQuery
 from marketplace.source.errors import MarketplaceNotFound, MarketplaceUnavailable

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.models import Product
+from harness.marketplace.feed import Feed
+from harness.marketplace.server import Simulator
 from marketplace.models import Connection, License, PendingLicense, Report, SeenLicenses
 from marketplace.runs import reading, scheduling, sync
-from marketplace.simulator.feed import Feed
-from marketplace.simulator.server import Simulator
 from marketplace.source import client
 from tests.cases import examples, leaves_no_rows
 from tests.marketplace.connections import (

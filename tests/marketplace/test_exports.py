@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marketplace.simulator.faults import Endpoint, Trickle
-from marketplace.simulator.records import UNREADABLE
-from marketplace.simulator.server import Simulator
+from harness.marketplace.faults import Endpoint, Trickle
+from harness.marketplace.records import UNREADABLE
+from harness.marketplace.server import Simulator
 from marketplace.source import client, exports
 from marketplace.source.client import Credentials, LicenseQuery
 from marketplace.source.errors import MarketplaceUnavailable, UnexpectedResponse

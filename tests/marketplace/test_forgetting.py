@@ -5,8 +5,8 @@ import pytest
 from engagement.models import Product
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import deletion, forgetting
+from harness.marketplace.server import Simulator
 from marketplace.models import Connection, License
-from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (
     DAY,
     NOON,

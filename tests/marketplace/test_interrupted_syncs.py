@@ -9,10 +9,7 @@ from cryptography.fernet import Fernet
 from pytest_django import Settings
 
 from engagement.models import Product
-from marketplace import texts
-from marketplace.models import Connection, SyncRun
-from marketplace.runs import lifecycle, scheduling
-from marketplace.simulator.faults import (
+from harness.marketplace.faults import (
     ConnectionDrop,
     Endpoint,
     ErrorStatus,
@@ -24,7 +21,10 @@ from marketplace.simulator.faults import (
     TruncatedJson,
     UnexpectedJson,
 )
-from marketplace.simulator.server import Simulator
+from harness.marketplace.server import Simulator
+from marketplace import texts
+from marketplace.models import Connection, SyncRun
+from marketplace.runs import lifecycle, scheduling
 from tests.marketplace.connections import (
     HOUR,
     NOON,

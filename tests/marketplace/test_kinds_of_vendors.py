@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from engagement.models import Product
-from marketplace import connecting, texts
-from marketplace.models import Connection, License, Report, SyncRun
-from marketplace.simulator.faults import (
+from harness.marketplace.faults import (
     ConnectionDrop,
     Endpoint,
     ErrorStatus,
     ExportStatus,
     TruncatedJson,
 )
-from marketplace.simulator.records import UNREADABLE
-from marketplace.simulator.server import Simulator
-from marketplace.simulator.vendor import WithoutStart
+from harness.marketplace.records import UNREADABLE
+from harness.marketplace.server import Simulator
+from harness.marketplace.vendor import WithoutStart
+from marketplace import connecting, texts
+from marketplace.models import Connection, License, Report, SyncRun
 from tests.marketplace.connections import (
     HOUR,
     NOON,

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from engagement.models import Product
+from harness.marketplace.faults import Endpoint, ErrorStatus
+from harness.marketplace.server import Simulator
 from marketplace.models import Connection, SyncRun
-from marketplace.simulator.faults import Endpoint, ErrorStatus
-from marketplace.simulator.server import Simulator
 from marketplace.status import prometheus
 from tests.admin.rows import a_connection
 from tests.marketplace.connections import DAY, HOUR, NOON, Kind, State, sync_now, work

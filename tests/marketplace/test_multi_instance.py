@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from engagement.models import Product
+from harness.marketplace.records import create_license, create_site, multi_instance
+from harness.marketplace.server import Simulator
 from marketplace.models import Connection
-from marketplace.simulator.records import create_license, create_site, multi_instance
-from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (
     HOUR,
     NOON,

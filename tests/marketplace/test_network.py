@@ -9,9 +9,9 @@ from django.core.exceptions import ImproperlyConfigured
 from pytest_django import Settings
 
 from config import environment
+from harness.marketplace.faults import Trickle
+from harness.marketplace.server import Simulator
 from marketplace import connecting
-from marketplace.simulator.faults import Trickle
-from marketplace.simulator.server import Simulator
 from marketplace.source import client
 from marketplace.source.client import Credentials
 from marketplace.source.errors import MarketplaceUnavailable

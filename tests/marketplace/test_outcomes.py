@@ -5,10 +5,7 @@ from typing import Any
 import pytest
 
 from engagement.models import Product
-from marketplace import connecting
-from marketplace.models import Connection
-from marketplace.runs import scheduling
-from marketplace.simulator.faults import (
+from harness.marketplace.faults import (
     Circle,
     EndlessLink,
     Endpoint,
@@ -16,8 +13,11 @@ from marketplace.simulator.faults import (
     ShortPage,
     WrongTotal,
 )
-from marketplace.simulator.feed import Feed
-from marketplace.simulator.server import Simulator
+from harness.marketplace.feed import Feed
+from harness.marketplace.server import Simulator
+from marketplace import connecting
+from marketplace.models import Connection
+from marketplace.runs import scheduling
 from tests.marketplace.connections import (
     DAY,
     HOUR,

@@ -9,11 +9,11 @@ from django.db import connection as django_connection
 from django.db import transaction
 
 from engagement.models import Product
+from harness.marketplace.faults import Endpoint, ErrorStatus
+from harness.marketplace.server import Simulator
 from marketplace import connecting
 from marketplace.models import Connection
 from marketplace.runs import lifecycle, locks, scheduling, sync
-from marketplace.simulator.faults import Endpoint, ErrorStatus
-from marketplace.simulator.server import Simulator
 from tests.engagement.history import group, tell
 from tests.marketplace.connections import (
     HOUR,

@@ -12,12 +12,12 @@ from django_celery_beat.models import CrontabSchedule, IntervalSchedule, Periodi
 from django_celery_beat.schedulers import ModelEntry
 
 from engagement.models import Product
+from harness.marketplace.faults import ErrorStatus
+from harness.marketplace.server import Simulator
 from marketplace import connecting, tasks
 from marketplace.models import Connection, SyncRun
 from marketplace.runs import scheduling
 from marketplace.runs.timetable import load_timetable
-from marketplace.simulator.faults import ErrorStatus
-from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import HOUR, NOON, Kind, RunState, connect, latest, work
 
 pytestmark = pytest.mark.django_db

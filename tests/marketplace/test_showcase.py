@@ -5,10 +5,7 @@ from datetime import date
 import pytest
 
 from engagement.models import Product
-from marketplace.models import Connection
-from marketplace.simulator.records import Record, create_site
-from marketplace.simulator.server import Simulator
-from marketplace.simulator.showcase import (
+from harness.demo.licenses import (
     DUNNING_REASON,
     EDITION_TRIAL_DAYS,
     EDITION_TRIAL_SITE,
@@ -17,7 +14,10 @@ from marketplace.simulator.showcase import (
     MULTI_INSTANCE_TIER,
     showcase_licenses,
 )
-from marketplace.simulator.vendor import create_vendor
+from harness.marketplace.records import Record, create_site
+from harness.marketplace.server import Simulator
+from harness.marketplace.vendor import create_vendor
+from marketplace.models import Connection
 from tests.marketplace.connections import NOON, RunState, traits, work
 
 SEED = 1

@@ -9,8 +9,8 @@ import pytest
 import requests
 from django.core.management import CommandError, call_command
 
-from marketplace.simulator import records
-from marketplace.simulator.faults import (
+from harness.marketplace import records
+from harness.marketplace.faults import (
     ConnectionDrop,
     Endpoint,
     ErrorStatus,
@@ -25,9 +25,9 @@ from marketplace.simulator.faults import (
     TruncatedJson,
     UnexpectedJson,
 )
-from marketplace.simulator.feed import Feed
-from marketplace.simulator.server import Simulator
-from marketplace.simulator.vendor import create_vendor
+from harness.marketplace.feed import Feed
+from harness.marketplace.server import Simulator
+from harness.marketplace.vendor import create_vendor
 
 TODAY = date(2026, 9, 24)
 REST = "/marketplace/rest/3"

@@ -6,12 +6,12 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from engagement.models import Product
+from harness.marketplace.faults import Endpoint, ErrorStatus
+from harness.marketplace.server import Simulator
 from marketplace import connecting
 from marketplace.models import Connection, SyncRun
 from marketplace.runs import lifecycle, scheduling
 from marketplace.runs.timetable import load_timetable
-from marketplace.simulator.faults import Endpoint, ErrorStatus
-from marketplace.simulator.server import Simulator
 from marketplace.source.client import Credentials, MarketplaceClient
 from tests.marketplace.connections import (
     DAY,

@@ -7,11 +7,11 @@ import pytest
 from pytest_django import Settings
 
 from engagement.models import Product
+from harness.marketplace.faults import Endpoint, ErrorStatus, HtmlPage
+from harness.marketplace.server import Simulator
 from marketplace import connecting
 from marketplace.models import Connection, SyncRun
 from marketplace.runs import scheduling
-from marketplace.simulator.faults import Endpoint, ErrorStatus, HtmlPage
-from marketplace.simulator.server import Simulator
 from marketplace.status import connection_status
 from tests.marketplace.connections import (
     DAY,

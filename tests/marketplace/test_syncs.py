@@ -6,11 +6,11 @@ import pytest
 
 from engagement.models import Account, Product, RescoreRequest
 from engagement.traits import Source, read_stamp
+from harness.marketplace.faults import Endpoint, ErrorStatus, NextLink, PaginationDrift
+from harness.marketplace.records import MALFORMED
+from harness.marketplace.server import Simulator
 from marketplace.models import Connection, SyncRun
 from marketplace.runs import scheduling
-from marketplace.simulator.faults import Endpoint, ErrorStatus, NextLink, PaginationDrift
-from marketplace.simulator.records import MALFORMED
-from marketplace.simulator.server import Simulator
 from tests.engagement.history import group, tell, track
 from tests.marketplace.connections import (
     DAY,

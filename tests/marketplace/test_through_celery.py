@@ -14,10 +14,10 @@ from django.db import connection as django_connection
 from django.utils import timezone
 
 from engagement.models import Product
+from harness.marketplace.faults import Endpoint, ErrorStatus
+from harness.marketplace.server import Simulator
 from marketplace import connecting, tasks
 from marketplace.models import Connection
-from marketplace.simulator.faults import Endpoint, ErrorStatus
-from marketplace.simulator.server import Simulator
 from marketplace.source import client
 from tests.marketplace.connections import (
     FAST_RETRY_POLICY,

@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from engagement.models import Product, ProductMember
+from harness.marketplace.server import Simulator
 from marketplace import connecting, texts
 from marketplace.models import Connection
-from marketplace.simulator.server import Simulator
 from marketplace.status import health
 from tests.admin.conftest import logged_in
 from tests.admin.rows import a_connection

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from engagement.models import Product
+from harness.marketplace.faults import Endpoint, ErrorStatus, WrongTotal
+from harness.marketplace.server import Simulator
 from marketplace.models import Connection, License
-from marketplace.simulator.faults import Endpoint, ErrorStatus, WrongTotal
-from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (
     HOUR,
     NOON,

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engagement.models import Product
+from harness.marketplace.feed import Feed
+from harness.marketplace.records import UNREADABLE
+from harness.marketplace.server import Simulator
 from marketplace.licenses import conversion as reading
 from marketplace.licenses import record_fields
 from marketplace.licenses.conversion import InvalidRecord, ParsedLicense, SkippedRecord
 from marketplace.models import Connection
-from marketplace.simulator.feed import Feed
-from marketplace.simulator.records import UNREADABLE
-from marketplace.simulator.server import Simulator
 from marketplace.source import pages
 from tests.cases import each, examples, leaves_no_rows
 from tests.marketplace.connections import (

@@ -6,9 +6,9 @@ from django.test import Client
 from django.urls import reverse
 
 from engagement.models import Product
+from harness.marketplace.server import Simulator
 from marketplace import connecting, tasks, user_names
 from marketplace.models import Connection
-from marketplace.simulator.server import Simulator
 from tests.admin.conftest import logged_in
 from tests.admin.rows import a_connection
 from tests.marketplace.connections import (

@@ -19,13 +19,13 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from engagement.models import Product
+from harness.marketplace.faults import AnyFault, Circle, Endpoint, ErrorStatus, WrongTotal
+from harness.marketplace.records import UNREADABLE, create_site, multi_instance
+from harness.marketplace.server import Simulator
+from harness.marketplace.vendor import WithoutStart
 from marketplace import texts
 from marketplace.models import Connection
 from marketplace.runs import scheduling
-from marketplace.simulator.faults import AnyFault, Circle, Endpoint, ErrorStatus, WrongTotal
-from marketplace.simulator.records import UNREADABLE, create_site, multi_instance
-from marketplace.simulator.server import Simulator
-from marketplace.simulator.vendor import WithoutStart
 from tests.admin.conftest import logged_in
 from tests.marketplace.connections import (
     DAY,

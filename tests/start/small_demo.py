@@ -9,8 +9,8 @@ import sys
 import django
 
 from config.main import run_command
-from engagement.demo import vocabulary
-from engagement.demo.population import Size
+from harness.demo import vocabulary
+from harness.demo.population import Size
 
 CONNECTED_SIZE = Size(6, 30, days=20, event_days=3)
 OTHER_PRODUCTS = {
@@ -22,7 +22,7 @@ OTHER_PRODUCTS = {
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
-    from config.setup import demo
+    from harness.demo import products as demo
 
     demo.CONNECTED_SIZE, demo.OTHER_PRODUCTS = CONNECTED_SIZE, OTHER_PRODUCTS
     run_command(sys.argv)

@@ -11,9 +11,8 @@ import psycopg
 import pytest
 from django.core.management.base import CommandError
 
+from config.local import demo_connection
 from config.local.postgres import EmbeddedPostgres
-from config.setup import demo
-from engagement.demo.population import Size
 from engagement.models import (
     Account,
     AccountEngagement,
@@ -25,20 +24,22 @@ from engagement.models import (
     User,
 )
 from engagement.segments.members import engagement_rows, members_filter, segment_rule
-from ingestion import demo as messages
-from ingestion.log import last_24h
-from ingestion.models import DroppedMessage, DropReason
-from marketplace.connecting import DetailsRejected
-from marketplace.models import Connection, SyncRun
-from marketplace.simulator.feed import Feed
-from marketplace.simulator.records import create_site
-from marketplace.simulator.server import Simulator
-from marketplace.simulator.showcase import (
+from harness.demo import ingestion_log as messages
+from harness.demo import products as demo
+from harness.demo.licenses import (
     EVALUATIONS,
     MULTI_INSTANCE_SITES,
     MULTI_INSTANCE_TIER,
     showcase_licenses,
 )
+from harness.demo.population import Size
+from harness.marketplace.feed import Feed
+from harness.marketplace.records import create_site
+from harness.marketplace.server import Simulator
+from ingestion.log import last_24h
+from ingestion.models import DroppedMessage, DropReason
+from marketplace.connecting import DetailsRejected
+from marketplace.models import Connection, SyncRun
 from marketplace.status import health
 from tests.admin.rows import a_connection
 from tests.engagement.history import group, tell
@@ -75,8 +76,8 @@ def test_a_start_without_the_demo_disconnects_it_and_another_with_it_connects_it
 ) -> None:
     ours = a_connection(acme)
     product = demo.connect_product(marketplace.url, NOW)
-    demo.disconnect(NOW)
-    demo.disconnect(NOW)
+    demo_connection.disconnect(NOW)
+    demo_connection.disconnect(NOW)
     connection_after = Connection.objects.defer(None).get(product=product)
     assert (connection_after.state, connection_after.api_token) == (State.DISCONNECTED, None)
     ours.refresh_from_db()

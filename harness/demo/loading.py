@@ -10,12 +10,12 @@ from django.db.models import QuerySet
 
 from core.database import sql
 from core.database.partitions import maintain_partitions
-from engagement.demo import copy_writer, population, vocabulary
-from engagement.demo.population import Size
-from engagement.demo.vocabulary import Catalog, Company
 from engagement.models import EventName, EventWeight, Product, ScoreSet, Segment, Workspace
 from engagement.rescoring import rescore, sets
 from engagement.search import entries
+from harness.demo import copy_writer, population, vocabulary
+from harness.demo.population import Size
+from harness.demo.vocabulary import Catalog, Company
 
 # How often to check the progress of another worker.
 POLL_SECONDS = 0.2

@@ -6,8 +6,8 @@ Each kind is on sites that otherwise have one ordinary license, in place of that
 from datetime import date, timedelta
 from random import Random
 
-from marketplace.simulator.records import Record, create_license, create_site, generate_licenses
-from marketplace.simulator.vendor import SimulatedApp, SimulatedVendor
+from harness.marketplace.records import Record, create_license, create_site, generate_licenses
+from harness.marketplace.vendor import SimulatedApp, SimulatedVendor
 
 # Days until the evaluations of these sites end.
 EVALUATIONS = {2: 5, 12: 9, 22: 24}

@@ -17,31 +17,30 @@ from typing import IO
 
 from django.core.management.base import CommandError
 from django.db import transaction
-from django.db.models import QuerySet
 
+from config.local.demo_connection import demo_connections
 from config.setup.provisioning import create_product
 from core.progress import ProgressReporter
-from engagement.demo import loading, vocabulary
-from engagement.demo.population import Size
-from engagement.demo.vocabulary import Company
 from engagement.models import Account, Product, SavedView, Segment
 from engagement.rescoring import rescore
-from ingestion.demo import fill_last_24h
+from harness.demo import loading, vocabulary
+from harness.demo.ingestion_log import fill_last_24h
+from harness.demo.population import Size
+from harness.demo.vocabulary import Company
+from harness.marketplace.records import create_site
+from harness.marketplace.server import LOOPBACK
+from harness.marketplace.vendor import create_vendor
 from ingestion.models import IngestionKey
 from marketplace import connecting
 from marketplace.connecting import ConnectionOptions
 from marketplace.models import Connection
 from marketplace.runs.sync import SyncEnvironment, run_sync
-from marketplace.simulator.records import create_site
-from marketplace.simulator.server import LOOPBACK
-from marketplace.simulator.vendor import create_vendor
 from marketplace.source.client import (
     INTERACTIVE_RETRY_POLICY,
     Credentials,
     MarketplaceClient,
     new_session,
 )
-from marketplace.user_names import mask
 
 PRODUCT_NAME = "Board Lens (demo)"
 # Some sites have two licenses, and some customers do not use theirs.
@@ -110,7 +109,7 @@ def require_no_real_connections() -> None:
     The demo would send that product's token to its own marketplace.
     """
     live = Connection.objects.exclude(state=Connection.State.DISCONNECTED)
-    if live.exclude(pk__in=_ours().values("pk")).exists():
+    if live.exclude(pk__in=demo_connections().values("pk")).exists():
         raise CommandError(
             "the demo simulates the marketplace, and products of this service are connected to a "
             "real one; set EDS_DATA_DIR to another folder for the demo."
@@ -121,9 +120,9 @@ def connect_product(marketplace_url: str, now: datetime) -> Product:
     """Connect the demo's product to its marketplace. Create the product if there is none."""
     # Soon, so that the notice about it shows.
     token_expires_on = now.date() + TOKEN_LIFE
-    connection = _ours().select_related("product").first()
+    connection = demo_connections().select_related("product").first()
     if connection is not None and connection.state == Connection.State.ACTIVE:
-        _ours().update(token_expires_on=token_expires_on)
+        demo_connections().update(token_expires_on=token_expires_on)
         return connection.product
     details = connecting.verify_details(_details(), partial(_client, marketplace_url))
     with transaction.atomic():
@@ -256,18 +255,6 @@ def _site(number: int) -> Company:
 def _customer_of(seed: int) -> Callable[[int], Company]:
     """Return a source of customers that differ from those of other seeds."""
     return lambda number: vocabulary.company(1000 * (seed + 1) + number)
-
-
-def disconnect(now: datetime) -> None:
-    """Disconnect the demo's product, because the real marketplace does not know it."""
-    for connection in _ours().exclude(state=Connection.State.DISCONNECTED):
-        connecting.disconnect(connection, now)
-
-
-def _ours() -> QuerySet[Connection]:
-    # Earlier releases stored the whole user name.
-    stored = (mask(VENDOR.user_name), VENDOR.user_name)
-    return Connection.objects.filter(user_name__in=stored, vendor_id=VENDOR.vendor_id)
 
 
 def _details() -> connecting.ConnectionDetails:

@@ -8,10 +8,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from marketplace.simulator.feed import Feed
-from marketplace.simulator.server import Simulator
-from marketplace.simulator.showcase import showcase_licenses
-from marketplace.simulator.vendor import create_vendor
+from harness.demo.licenses import showcase_licenses
+from harness.marketplace.feed import Feed
+from harness.marketplace.server import Simulator
+from harness.marketplace.vendor import create_vendor
 
 INSTRUCTIONS = """
 A simulated marketplace with {licenses} licenses is running at {url}. Press Ctrl-C to stop it.

@@ -13,8 +13,8 @@ from math import log
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
-from engagement.demo import vocabulary
-from engagement.demo.vocabulary import Catalog, Company, Feature
+from harness.demo import vocabulary
+from harness.demo.vocabulary import Catalog, Company, Feature
 
 # Relative activity by weekday, Monday first.
 WEEKDAY_ACTIVITY = (1.0, 1.05, 1.05, 1.0, 0.85, 0.14, 0.1)

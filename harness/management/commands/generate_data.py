@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from config.setup.provisioning import create_product
 from core.progress import ProgressReporter
-from engagement.demo import loading, vocabulary
-from engagement.demo.population import Size
 from engagement.models import Product
+from harness.demo import loading, vocabulary
+from harness.demo.population import Size
 
 
 def integer_between(least: int, most: int) -> Callable[[str], int]:

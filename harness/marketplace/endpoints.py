@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from marketplace.simulator.faults import (
+from harness.marketplace.faults import (
     AnyFault,
     Endpoint,
     Fault,
@@ -20,8 +20,8 @@ from marketplace.simulator.faults import (
     SimulatedResponse,
     error_response,
 )
-from marketplace.simulator.feed import COMMERCIAL, Feed, FeedQuery, without_insights
-from marketplace.simulator.vendor import SimulatedVendor, WithoutStart
+from harness.marketplace.feed import COMMERCIAL, Feed, FeedQuery, without_insights
+from harness.marketplace.vendor import SimulatedVendor, WithoutStart
 
 PAGE_SIZE = 50
 # Small, so that a vendor with a few apps has several pages.

@@ -12,10 +12,10 @@ from psycopg.types.json import Jsonb
 
 from core.database import sql
 from core.database.arrivals import NEXT_ARRIVAL, take_arrivals
-from engagement.demo.population import Customer, DemoUser
 from engagement.models import EventName, TraitName
 from engagement.tenure import parse_created_at
 from engagement.traits import canonical_name, make_stamp
+from harness.demo.population import Customer, DemoUser
 
 # The number of people in memory at once; more if one customer has more.
 PEOPLE_PER_BATCH = 5_000

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from marketplace.simulator.records import INSIGHTS, Record
+from harness.marketplace.records import INSIGHTS, Record
 
 COMMERCIAL = "commercial"
 

@@ -9,11 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
-from marketplace.simulator.endpoints import CONTROL_PREFIX, Marketplace
-from marketplace.simulator.faults import SimulatedResponse
-from marketplace.simulator.feed import Feed
-from marketplace.simulator.records import generate_licenses
-from marketplace.simulator.vendor import SimulatedVendor, create_vendor
+from harness.marketplace.endpoints import CONTROL_PREFIX, Marketplace
+from harness.marketplace.faults import SimulatedResponse
+from harness.marketplace.feed import Feed
+from harness.marketplace.records import generate_licenses
+from harness.marketplace.vendor import SimulatedVendor, create_vendor
 
 LOOPBACK = "127.0.0.1"
 

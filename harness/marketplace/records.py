@@ -10,7 +10,7 @@ from itertools import count, cycle, islice
 from random import Random
 from typing import Any
 
-from marketplace.simulator.vendor import SimulatedApp, SimulatedVendor, stable_id
+from harness.marketplace.vendor import SimulatedApp, SimulatedVendor, stable_id
 
 Record = dict[str, Any]
 
