@@ -26,6 +26,7 @@ django.setup()
 from benchmarks.messages import generate  # noqa: E402
 from core import credentials  # noqa: E402
 from core.database import sql  # noqa: E402
+from core.jobs.run import run_due  # noqa: E402
 from engagement import tasks as scoring  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
 from engagement.models import (  # noqa: E402
@@ -41,7 +42,7 @@ from engagement.rescoring import sets  # noqa: E402
 from engagement.rescoring.rescore import rescore  # noqa: E402
 from exports import runs  # noqa: E402
 from exports.models import ExportRun, Extent, ScheduledExport, Table  # noqa: E402
-from exports.writing import write_due  # noqa: E402
+from exports.writing import QUEUE  # noqa: E402
 from ingestion import tasks  # noqa: E402
 from ingestion.bulk import exporting, files, importing  # noqa: E402
 from ingestion.drain import processing  # noqa: E402
@@ -205,7 +206,7 @@ def export_files(folder: str, product_id: str) -> dict[str, Any]:
     for name in ("complete", "changes"):
         started = time.monotonic()
         assert runs.request_run(export, timezone.now())
-        write_due(timezone.now)
+        run_due(QUEUE, timezone.now)
         run = export.runs.latest("pk")
         assert run.state == ExportRun.State.DONE, run.error
         seconds = time.monotonic() - started

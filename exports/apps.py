@@ -10,3 +10,4 @@ class ExportsConfig(AppConfig):
     def ready(self) -> None:
         # Models cannot be imported earlier.
         import_module("exports.runs").register()
+        import_module("exports.writing").register()

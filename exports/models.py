@@ -126,8 +126,8 @@ class ExportRun(models.Model):
 
     ``since`` and ``until`` are cursors; ``since`` is None in a complete run. ``table_number``,
     ``after``, and ``part_number`` are where it resumes: the table, the id after which its next part
-    begins, and that part's number. A worker holds it by a lease. ``complete_because`` says why a
-    run of changes became a complete one.
+    begins, and that part's number. ``complete_because`` says why a run of changes became a complete
+    one.
     """
 
     class State(models.TextChoices):
@@ -145,7 +145,6 @@ class ExportRun(models.Model):
     state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
     requested_by = models.CharField(max_length=200, blank=True)
     requested_at = models.DateTimeField()
-    due_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     folder = models.CharField(max_length=100, blank=True)
@@ -159,8 +158,10 @@ class ExportRun(models.Model):
     bytes = models.BigIntegerField(default=0)
     # About how many rows it will have, None if nobody knows.
     expected_rows = models.BigIntegerField(null=True)
-    failures = models.PositiveIntegerField(default=0)
     error = models.TextField(blank=True)
+    # Workers of the release before claim runs by these. ``runs.take()`` keeps them away.
+    due_at = models.DateTimeField()
+    failures = models.PositiveIntegerField(default=0)
     lease = models.UUIDField(null=True)
     leased_until = models.DateTimeField(null=True)
 

@@ -1,20 +1,23 @@
-"""Runs: request one, claim it, store its progress, and end it.
+"""Runs: request one, store its progress, and end it.
 
-A worker holds a run by a lease, and writes only while the lease is its own. If it dies, the lease
-ends, and another worker goes on after the last part that was stored.
+Each unfinished run has a job, whose lease says which worker writes it. If that worker dies, another
+one goes on after the last part that was stored.
 """
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import LiteralString
-from uuid import UUID, uuid4
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 
 from core import retention
-from core.database import clocks, nodes, sql
+from core.database import clocks, nodes
+from core.jobs import run as jobs
+from core.jobs.backoff import Backoff
+from core.jobs.run import LeaseLost
+from core.models import Job
 from core.retention import Retention, days
 from engagement.models import CachedCounts
 from exports import cursors, schedule
@@ -22,26 +25,23 @@ from exports.cursors import Cursor
 from exports.models import ExportFile, ExportRun, Extent, ScheduledExport, Table
 from exports.tables import TABLES
 
+# The kind of the jobs. A job's key is its run's id.
+KIND = "write exports"
 # A worker that reads renews it again and again.
 LEASE = timedelta(seconds=60)
 # Longer than a store may take for a file.
 PUT_LEASE = timedelta(seconds=120)
-# The pauses after failures in a row. After the last one the run fails.
-BACKOFF = [timedelta(minutes=minutes) for minutes in (1, 5, 15, 60)]
+# Pauses of 1, 4, 16, and 60 minutes. After the fifth failure in a row the run fails.
+BACKOFF = Backoff(timedelta(minutes=1), 4, timedelta(hours=1), give_up=5)
 CRASHED = "The worker ended in the middle of it, again and again. Its log says more."
 State = ExportRun.State
-
-
-class LeaseLost(Exception):
-    """Another worker has the run, or somebody stopped it. Nothing is written."""
 
 
 def register() -> None:
     """Register the times and the retention of runs. Their files stay in the store."""
     clocks.register(ScheduledExport, {"next_run_at": timedelta(days=8)})
-    unfinished_state = {"state__in": ExportRun.UNFINISHED}
-    ahead = {"due_at": 2 * BACKOFF[-1], "leased_until": 2 * PUT_LEASE}
-    clocks.register(ExportRun, ahead, unfinished_state)
+    ahead = {"due_at": clocks.NOW, "leased_until": 2 * PUT_LEASE}
+    clocks.register(ExportRun, ahead, {"state__in": ExportRun.UNFINISHED})
     lifetime = days("EXPORT_RUN_RETENTION_DAYS")
     retention.register(
         "exports",
@@ -88,71 +88,76 @@ def request_due(now: datetime) -> int:
 
 def stop_unfinished(export: ScheduledExport, reason: str, now: datetime) -> None:
     """End the export's unfinished run, even while a worker is busy with it."""
-    runs = ExportRun.objects.filter(export=export, state__in=ExportRun.UNFINISHED)
-    runs.update(state=State.STOPPED, finished_at=now, error=reason, lease=None, leased_until=None)
+    with transaction.atomic():
+        for run in ExportRun.objects.filter(export=export, state__in=ExportRun.UNFINISHED):
+            jobs.end(KIND, run.pk)
+            ended = ExportRun.objects.filter(pk=run.pk, state__in=ExportRun.UNFINISHED)
+            ended.update(state=State.STOPPED, finished_at=now, error=reason, lease=None)
 
 
-# --- Claims ---------------------------------------------------------------------------------
-
-_CLAIM: LiteralString = """
-    UPDATE exports_exportrun SET
-        state = 'running', failures = failures + (lease IS NOT NULL)::integer,
-        lease = %(lease)s, leased_until = %(until)s, started_at = COALESCE(started_at, %(now)s)
-    WHERE id = (
-        SELECT r.id FROM exports_exportrun r
-        JOIN engagement_product p ON p.id = r.product_id AND p.deletion_requested_at IS NULL
-        WHERE r.state IN ('waiting', 'running') AND r.due_at <= %(now)s
-          AND (r.leased_until IS NULL OR r.leased_until <= %(now)s)
-          AND r.product_id <> ALL(%(missing)b::bigint[])
-        ORDER BY r.due_at, r.id
-        LIMIT 1
-        FOR NO KEY UPDATE OF r SKIP LOCKED)
-    RETURNING id
-"""
+# --- Jobs -----------------------------------------------------------------------------------
 
 
-def claim(now: datetime) -> ExportRun | None:
-    """Claim a run that is due, under a lease of its own.
+def _unfinished() -> QuerySet[ExportRun]:
+    return ExportRun.objects.filter(
+        state__in=ExportRun.UNFINISHED, product__deletion_requested_at=None
+    )
 
-    A run whose lease has ended lost its worker, which counts as a failure.
+
+def unfinished_ids() -> list[int]:
+    """The runs to go on with, the oldest first."""
+    return list(nodes.reachable(_unfinished()).order_by("id").values_list("id", flat=True))
+
+
+def title(run_id: int) -> str:
+    """Which run it is, for the page of jobs."""
+    run = ExportRun.objects.filter(pk=run_id).select_related("export__product").first()
+    return f"{run.export} of {run.export.product}, run {run_id}" if run else f"run {run_id}"
+
+
+def find_unfinished(job: Job) -> ExportRun | None:
+    """The job's run, with its export; None if it has ended."""
+    runs = _unfinished().select_related("export__workspace__product")
+    return runs.filter(pk=job.key).first()
+
+
+def take(job: Job, run: ExportRun, now: datetime) -> bool:
+    """Mark the run as running. Returns False while a worker of the release before has it.
+
+    That one claims a run by ``lease`` and ``leased_until``. A worker of this release has the job's
+    lease instead, and sets only ``leased_until``, which keeps the other one away.
     """
-    while True:
-        with transaction.atomic():
-            missing = list(nodes.missing_products())
-            lease = {"lease": uuid4(), "until": now + LEASE}
-            rows = sql.fetch(_CLAIM, {**lease, "now": now, "missing": missing})
-        if not rows:
-            return None
-        run = ExportRun.objects.select_related("export__workspace__product").get(pk=rows[0][0])
-        if run.failures <= len(BACKOFF):
-            return run
-        fail(run, run.error or CRASHED, now)
+    run.started_at = run.started_at or now
+    run.leased_until = now + LEASE
+    with jobs.holding(job):
+        free = _unfinished().filter(Q(lease=None) | Q(leased_until__lte=now), pk=run.pk)
+        return bool(
+            free.update(
+                state=State.RUNNING,
+                started_at=run.started_at,
+                lease=None,
+                leased_until=run.leased_until,
+            )
+        )
 
 
-def renew(run: ExportRun, now: datetime, lease: timedelta = LEASE) -> None:
+def renew(job: Job, run: ExportRun, now: datetime, lease: timedelta = LEASE) -> None:
     """Keep the run for another while. Raises LeaseLost."""
-    _update(run, leased_until=now + lease)
+    _update(job, run, leased_until=now + lease)
 
 
-def renew_in_time(run: ExportRun, now: datetime) -> None:
+def renew_in_time(job: Job, run: ExportRun, now: datetime) -> None:
     """Keep the run for another while if half of the lease is over. Raises LeaseLost."""
     if run.leased_until is None or run.leased_until < now + LEASE / 2:
-        renew(run, now)
+        renew(job, run, now)
 
 
-def release(run: ExportRun, now: datetime) -> None:
-    """Let any worker go on with the run, after others that are due."""
-    _held(run.pk, run.lease).update(lease=None, leased_until=None, due_at=now)
-
-
-def _held(pk: int, lease: UUID | None) -> QuerySet[ExportRun]:
-    return ExportRun.objects.filter(pk=pk, lease=lease, state=State.RUNNING)
-
-
-def _update(run: ExportRun, **values: object) -> None:
-    """Write the values of the run, which this worker holds, to the row and to *run*."""
-    if not _held(run.pk, run.lease).update(**values):
-        raise LeaseLost
+def _update(job: Job, run: ExportRun, **values: Any) -> None:
+    """Write the values of the run, whose job this worker holds, to the row and to *run*."""
+    with jobs.holding(job, values.get("leased_until")):
+        own = ExportRun.objects.filter(pk=run.pk, state=State.RUNNING, lease=None)
+        if not own.update(**values):
+            raise LeaseLost
     for name, value in values.items():
         setattr(run, name, value)
 
@@ -160,7 +165,7 @@ def _update(run: ExportRun, **values: object) -> None:
 # --- Progress -------------------------------------------------------------------------------
 
 
-def begin(run: ExportRun, until: Cursor, now: datetime) -> None:
+def begin(job: Job, run: ExportRun, until: Cursor, now: datetime) -> None:
     """Store what the run exports, before its first part."""
     export = run.export
     beginning = cursors.Beginning(None)
@@ -169,6 +174,7 @@ def begin(run: ExportRun, until: Cursor, now: datetime) -> None:
     since = beginning.since
     ExportFile.objects.filter(run=run).delete()
     _update(
+        job,
         run,
         folder=f"{now.astimezone(UTC):%Y-%m-%dT%H%M%SZ}-run-{run.pk}",
         since=since and since.dump(),
@@ -193,20 +199,26 @@ def _expected_rows(export: ScheduledExport, score_set: int) -> int | None:
 
 
 def store_part(
-    run: ExportRun, name: str, rows: int, content: bytes, after: int | None, read_at: datetime
+    job: Job,
+    run: ExportRun,
+    name: str,
+    rows: int,
+    content: bytes,
+    after: int | None,
+    read_at: datetime,
 ) -> None:
     """Store that a part was written, and where the next one begins. *read_at* is when reading its
     rows began."""
     with transaction.atomic():
         is_last = after is None
         _update(
+            job,
             run,
             table_number=run.table_number + is_last,
             after=0 if is_last else after,
             part_number=1 if is_last else run.part_number + 1,
             rows=run.rows + rows,
             bytes=run.bytes + len(content),
-            failures=0,
             error="",
         )
         ExportFile.objects.create(
@@ -221,22 +233,25 @@ def store_part(
         )
 
 
-def finish(run: ExportRun, now: datetime) -> None:
+def finish(job: Job, run: ExportRun, now: datetime) -> None:
     """End the run, and let the next run of changes begin where it ended."""
     with transaction.atomic():
-        _update(run, state=State.DONE, finished_at=now, lease=None, leased_until=None, error="")
+        _update(job, run, state=State.DONE, finished_at=now, leased_until=None, error="")
         ScheduledExport.objects.filter(pk=run.export_id).update(cursor=run.until)
 
 
-def fail(run: ExportRun, error: str, now: datetime) -> None:
-    """Have the run tried again later, or end it after too many failures in a row."""
-    failures = run.failures + 1
-    values = {"failures": failures, "error": error, "lease": None, "leased_until": None}
-    if failures > len(BACKOFF):
-        values |= {"state": State.FAILED, "finished_at": now}
-    else:
-        values |= {"due_at": now + BACKOFF[failures - 1]}
-    _held(run.pk, run.lease).update(**values)
+def note_error(job: Job, run: ExportRun, error: str) -> None:
+    """Store why the run is tried again later."""
+    _update(job, run, error=error)
+
+
+def give_up(job: Job) -> None:
+    """End the run, which has failed too often in a row."""
+    for run in _unfinished().filter(pk=job.key):
+        error = run.error or CRASHED
+        _unfinished().filter(pk=run.pk).update(
+            state=State.FAILED, finished_at=job.failed_at, error=error
+        )
 
 
 # --- What went wrong ------------------------------------------------------------------------

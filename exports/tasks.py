@@ -5,10 +5,11 @@ from django.utils import timezone
 
 from core import retention, telemetry, wakeups
 from core.database.retries import leave_retry_to_beat
+from core.jobs.run import run_due
 from core.jobs.shares import time_limit
 from exports import runs
 from exports.prometheus import RUN_COUNTER
-from exports.writing import write_due
+from exports.writing import QUEUE
 
 # Seconds after which the task ends, so that others get their turn.
 RUN_SECONDS = 20.0
@@ -19,10 +20,9 @@ RUN_SECONDS = 20.0
 def run() -> None:
     """Start the exports whose time has come, and go on with those that are unfinished."""
     out_of_time = time_limit(RUN_SECONDS)
-
     runs.request_due(timezone.now())
     with telemetry.track_operation(RUN_COUNTER, timezone.now) as operation:
-        operation.units = write_due(timezone.now, out_of_time=out_of_time)
+        operation.units = run_due(QUEUE, timezone.now, out_of_time)
     if out_of_time():
         request_run()
 

@@ -1,22 +1,23 @@
 """Writes the files of a run, part after part, and the manifest last."""
 
-from collections.abc import Callable
+import time
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from django.db import Error
-
-from core.database import retries
+from core.database import nodes, retries
 from core.fields import DecryptionError
-from core.outbound.addresses import Resolver
+from core.jobs import kinds
+from core.jobs.kinds import Blocked, Done, More, Outcome, StepFailed
+from core.models import Job
 from engagement.models import ScoreSet, Workspace
 from exports import cursors, files, manifest, runs, tables
 from exports.cursors import NotScored
 from exports.models import ExportRun, ScheduledExport, Table
-from exports.runs import LeaseLost
 from exports.stores import Store, StoreError, open_store
 from exports.tables import TABLES, Span
 
+# Of the workers that wait for other systems.
+QUEUE = "marketplace"
 NOT_SCORED = "The workspace has no scores yet. They are computed in the background."
 
 
@@ -24,77 +25,71 @@ class Rescored(Exception):
     """The workspace got other scores while the run read the old ones."""
 
 
-def write_due(
-    clock: Callable[[], datetime],
-    *,
-    out_of_time: Callable[[], bool] = lambda: False,
-    resolve: Resolver | None = None,
-) -> int:
-    """Go on with the runs that are due. Returns how many parts were written."""
-    parts = 0
-    while not out_of_time():
-        run = runs.claim(clock())
+def register() -> None:
+    """Have workers write the unfinished runs, a file a step."""
+    kinds.register(
+        runs.KIND,
+        "Writes the files of scheduled exports.",
+        queue=QUEUE,
+        step=write_next,
+        keys=runs.unfinished_ids,
+        lease=runs.LEASE,
+        backoff=runs.BACKOFF,
+        on_give_up=runs.give_up,
+        title=runs.title,
+    )
+
+
+def write_next(job: Job, now: datetime) -> Outcome:
+    """Write the next part of the job's run, or the manifest after the last one."""
+    # A missing node is no failure of the export: the run goes on once it is back.
+    with retries.without_missing_nodes():
+        run = runs.find_unfinished(job)
         if run is None:
-            break
-        parts += _Writer(run, clock, out_of_time, resolve).write()
-    return parts
+            return Done()
+        if run.product_id not in nodes.missing_products() and runs.take(job, run, now):
+            return _Writer(job, run, now).write()
+    return Blocked()
 
 
 class _Writer:
-    """Writes parts of one run until it is done, or time runs out."""
+    """Writes a file of the run, for the worker that has its job."""
 
-    def __init__(
-        self,
-        run: ExportRun,
-        clock: Callable[[], datetime],
-        out_of_time: Callable[[], bool],
-        resolve: Resolver | None,
-    ) -> None:
-        self._run, self._clock, self._out_of_time = run, clock, out_of_time
-        self._resolve = resolve
+    def __init__(self, job: Job, run: ExportRun, now: datetime) -> None:
+        self._job, self._run = job, run
+        self._began, self._started = now, time.monotonic()
 
-    def write(self) -> int:
-        """Returns how many parts were written."""
-        parts = 0
+    def _now(self) -> datetime:
+        return self._began + timedelta(seconds=time.monotonic() - self._started)
+
+    def write(self) -> Outcome:
+        """Raises StepFailed and LeaseLost."""
         try:
-            store = open_store(_with_credentials(self._run.export), self._resolve)
-            while self._write_next(store):
-                parts += 1
-                if self._out_of_time():
-                    runs.release(self._run, self._clock())
-                    break
-        except LeaseLost:
-            pass
-        except (StoreError, files.FormatMissing, DecryptionError) as error:
-            runs.fail(self._run, str(error), self._clock())
-        except NotScored:
-            runs.fail(self._run, NOT_SCORED, self._clock())
-        except Error as error:
-            if not retries.is_missing_node(error):
-                raise
-            # No failure of the export: another worker goes on once the node is back.
-            runs.release(self._run, self._clock())
-        return parts
+            return self._write_next(open_store(_with_credentials(self._run.export)))
+        except (StoreError, files.FormatMissing, DecryptionError, NotScored) as error:
+            text = NOT_SCORED if isinstance(error, NotScored) else str(error)
+            runs.note_error(self._job, self._run, text)
+            raise StepFailed(text) from error
 
-    def _write_next(self, store: Store) -> bool:
-        """Write a part, or the manifest after the last one. Returns whether there is more to do."""
-        run = self._run
+    def _write_next(self, store: Store) -> Outcome:
+        job, run = self._job, self._run
         score_set = _published_scores(run.export)
         if run.until is None or cursors.cursor_of(run.until).score_set != score_set.pk:
-            runs.begin(run, cursors.current_cursor(run.export.workspace, run.pk), self._clock())
+            until = cursors.current_cursor(run.export.workspace, run.pk)
+            runs.begin(job, run, until, self._now())
         if run.table_number == len(run.export.tables):
-            content = manifest.build_manifest(run, self._clock())
+            content = manifest.build_manifest(run, self._now())
             self._put(store, manifest.NAME, content, "application/json")
-            runs.finish(run, self._clock())
-            return False
-        # After that the next call begins again, in a folder of its own.
+            runs.finish(job, run, self._now())
+            return Done()
+        # After that the next step begins again, in a folder of its own.
         with suppress(Rescored):
             self._write_part(store, score_set)
-        return True
+        return More(progress=run.rows, total=run.expected_rows)
 
     def _write_part(self, store: Store, score_set: ScoreSet) -> None:
-        run, read_at = self._run, self._clock()
-        runs.renew(run, read_at)
+        run, read_at = self._run, self._began
+        runs.renew(self._job, run, self._now())
         since = cursors.cursor_of(run.since) if run.since else None
         until = cursors.cursor_of(run.until)
         cursors.show_scores_of(score_set, until)
@@ -104,7 +99,7 @@ class _Writer:
         rows = text_bytes = 0
         after: int | None = run.after
         while after is not None and rows < files.MAX_ROWS and text_bytes < files.MAX_BYTES:
-            runs.renew_in_time(run, self._clock())
+            runs.renew_in_time(self._job, run, self._now())
             chunk = tables.read_chunk(table, span, after)
             part.add(chunk.rows)
             rows, after = rows + len(chunk.rows), chunk.after
@@ -115,11 +110,11 @@ class _Writer:
         name = f"{table}-{run.part_number:05}{files.suffix(run.export.format)}"
         content = part.finish()
         self._put(store, name, content)
-        runs.store_part(run, name, rows, content, after, read_at)
+        runs.store_part(self._job, run, name, rows, content, after, read_at)
 
     def _put(self, store: Store, name: str, content: bytes, *type: str) -> None:
         # So that no other worker writes the same file at the same time.
-        runs.renew(self._run, self._clock(), runs.PUT_LEASE)
+        runs.renew(self._job, self._run, self._now(), runs.PUT_LEASE)
         store.put(f"{self._run.folder}/{name}", content, *type)
 
 

@@ -9,8 +9,10 @@ from django.utils import timezone
 from access.pages.listing import LargeTableAdmin
 from access.pages.pages import RowPageAdmin
 from access.pages.scoping import ProductFilter
+from core.models import Job
 from exports.admin.exports import LEVELS, store_path
 from exports.models import ExportRun
+from exports.runs import KIND
 
 LISTED_FILES = 500
 
@@ -37,6 +39,7 @@ class ExportRunAdmin(LargeTableAdmin, RowPageAdmin):
             "admin/exports/run.html",
             f"{obj.export}, run {obj.pk}",
             original=obj,
+            job=Job.objects.filter(kind=KIND, key=obj.pk).first(),
             export=obj.export,
             level=LEVELS[ExportRun.State(obj.state)],
             seconds=(end - obj.started_at).total_seconds() if obj.started_at else None,

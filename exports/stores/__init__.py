@@ -2,7 +2,6 @@
 
 from typing import Protocol
 
-from core.outbound.addresses import Resolver
 from exports.models import ScheduledExport
 from exports.stores.errors import StoreError
 from exports.stores.folders import FolderStore
@@ -24,9 +23,7 @@ class Store(Protocol):
     def delete(self, name: str) -> None: ...
 
 
-def open_store(
-    export: ScheduledExport, resolve: Resolver | None = None, seconds: float = PUT_SECONDS
-) -> Store:
+def open_store(export: ScheduledExport, seconds: float = PUT_SECONDS) -> Store:
     """The export's store. The export has its credentials loaded. Writing a file is cut off after
     these *seconds*."""
     if export.store_kind == ScheduledExport.StoreKind.FOLDER:
@@ -38,7 +35,6 @@ def open_store(
         prefix=export.folder,
         access_key_id=export.access_key_id,
         secret_access_key=export.secret_access_key,
-        resolve=resolve,
         put_seconds=seconds,
     )
 

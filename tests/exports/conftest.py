@@ -20,7 +20,7 @@ def clock() -> Clock:
 def memory(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     """A store in memory, for all exports."""
     store = MemoryStore()
-    monkeypatch.setattr(writing, "open_store", lambda export, resolve: store)
+    monkeypatch.setattr(writing, "open_store", lambda export: store)
     return store
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User as AdminUser
@@ -10,14 +11,14 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from access.models import TrailEntry
+from core.models import Job
 from engagement.models import Product, ProductMember
 from exports import runs
 from exports.models import ExportRun, ScheduledExport
 from exports.stores.s3 import S3Store
-from exports.writing import write_due
 from tests.admin.conftest import logged_in
 from tests.admin.rows import an_export_run
-from tests.exports.rows import MemoryStore, an_export, run_now
+from tests.exports.rows import MemoryStore, an_export, run_now, write_due
 from tests.exports.test_runs import some_history
 from tests.notifications.rows import Clock
 
@@ -174,6 +175,22 @@ def test_a_failed_run_is_on_the_home_page_until_another_one_succeeds(
     assert failed in manager.get(home).content.decode()
     run_now(export, clock)
     assert failed not in manager.get(home).content.decode()
+
+
+def test_a_run_that_waits_says_for_what(
+    acme: Product, manager: Client, memory: MemoryStore, clock: Clock
+) -> None:
+    some_history(acme)
+    memory.refuse("The store answered 503.")
+    run = run_now(an_export(acme), clock)
+    url = reverse("admin:exports_exportrun_change", args=[run.pk])
+    assert "503. The next attempt is at" in " ".join(manager.get(url).content.decode().split())
+    Job.objects.update(lease=uuid4(), leased_until=clock.now)
+    assert "another one goes on within" in manager.get(url).content.decode()
+    ProductMember.objects.all().delete()
+    AdminUser.objects.update(is_superuser=True)
+    jobs = manager.get(reverse("admin:jobs")).content.decode()
+    assert f"Write exports: Warehouse of Acme, run {run.pk}" in jobs
 
 
 def test_pages_separate_thousands_and_name_tables(acme: Product, manager: Client) -> None:

@@ -2,23 +2,24 @@
 
 import json
 import random
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from django.db.models import Q
 
 from core import retention
+from core.models import Job
 from engagement.models import Product, Workspace
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from exports import files, manifest, runs, tables
 from exports.models import ExportRun, Extent, ScheduledExport, Table
 from exports.tables import format_value
-from exports.writing import write_due
 from tests.cases import FACTOR
 from tests.engagement.history import NOON, group, identify, tell, track
-from tests.exports.rows import MemoryStore, Reader, an_export, read_csv, run_now
+from tests.exports.rows import MemoryStore, Reader, an_export, read_csv, run_now, write_due
 from tests.notifications.rows import Clock
 from tests.readapi.scored import fill
 from tests.readapi.test_changes import happen
@@ -149,6 +150,13 @@ class Killed(BaseException):
     """The worker ends in the middle."""
 
 
+def wait_for_another_worker(clock: Clock) -> None:
+    """Until one that comes after a dead worker may go on."""
+    clock.step(runs.PUT_LEASE.total_seconds() + 1)
+    assert write_due(clock) == 0, "It waits as after other failures."
+    clock.now = Job.objects.get(kind=runs.KIND).due_at or clock.now
+
+
 def test_a_killed_run_goes_on_after_its_last_part_and_ends_with_the_same_files(
     acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,8 +180,8 @@ def test_a_killed_run_goes_on_after_its_last_part_and_ends_with_the_same_files(
                 patch.setattr(place, name, die)
                 write_due(clock)
             assert write_due(clock) == 0, "Its lease has not ended."
-            clock.step(runs.PUT_LEASE.total_seconds() + 1)
-        assert write_due(clock, out_of_time=_after(1)) == 1
+            wait_for_another_worker(clock)
+        assert write_due(clock, lambda: True) == 1
     write_due(clock)
     run = ExportRun.objects.get(export=export)
     assert (run.state, run.rows, run.bytes) == (
@@ -193,7 +201,7 @@ def test_a_killed_run_goes_on_after_its_last_part_and_ends_with_the_same_files(
     assert memory.put_names[-1].endswith(manifest.NAME)
 
 
-def test_a_run_whose_worker_was_killed_while_it_read_goes_on_after_a_minute(
+def test_a_run_whose_worker_was_killed_while_it_read_goes_on_after_two_minutes(
     acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some_history(acme)
@@ -206,7 +214,9 @@ def test_a_run_whose_worker_was_killed_while_it_read_goes_on_after_a_minute(
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(tables, "read_chunk", die)
         write_due(clock)
-    clock.step(61)
+    clock.step(runs.LEASE.total_seconds() + 1)
+    assert write_due(clock) == 0
+    clock.step(runs.BACKOFF.first.total_seconds() + 1)
     assert write_due(clock) > 0
     assert ExportRun.objects.get().state == State.DONE
 
@@ -221,7 +231,7 @@ def test_the_manifest_says_when_each_table_was_read(
     moments = []
     while not memory.files or not memory.put_names[-1].endswith(manifest.NAME):
         moments.append(format_value(clock.step(600)))
-        write_due(clock, out_of_time=_after(1))
+        write_due(clock, lambda: True)
     content = json.loads(memory.files[memory.put_names[-1]])
     accounts, users = content["tables"]["accounts"], content["tables"]["users"]
     # Parts of accounts, parts of users, and the manifest.
@@ -238,12 +248,6 @@ def test_times_have_microseconds_also_where_they_are_zero() -> None:
     assert format_value(at) == "2026-09-24T01:00:00.000000Z"
 
 
-def _after(calls: int) -> Any:
-    """False that many times, and then True."""
-    count = iter(range(calls))
-    return lambda: next(count, None) is None
-
-
 def test_no_two_workers_write_one_run(
     acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,35 +255,89 @@ def test_no_two_workers_write_one_run(
     some_history(acme)
     export = an_export(acme)
     runs.request_run(export, clock.now)
-    late = runs.claim(clock.now)
-    assert late is not None and runs.claim(clock.now) is None
-    assert not runs.request_run(export, clock.now)
-    clock.step(runs.PUT_LEASE.total_seconds() + 1)
-    write_due(clock)
-    writes: list[Callable[[], None]] = [
-        lambda: runs.renew(late, clock.now),
-        lambda: runs.store_part(late, "accounts-00001.csv.gz", 1, b"", 1, clock.now),
-        lambda: runs.finish(late, clock.now),
-    ]
-    for write in writes:
-        with pytest.raises(runs.LeaseLost):
-            write()
-    runs.fail(late, "Nobody reads this.", clock.now)
+    read_chunk, takeovers = tables.read_chunk, list[int]()
+
+    def read_for_too_long(*arguments: Any) -> Any:
+        if not takeovers:
+            assert write_due(clock) == 0, "Another worker has it."
+            takeovers.append(0)
+            wait_for_another_worker(clock)
+            takeovers[0] = write_due(clock)
+        return read_chunk(*arguments)
+
+    monkeypatch.setattr(tables, "read_chunk", read_for_too_long)
+    assert write_due(clock) == 0 and takeovers[0] > 0
     run = ExportRun.objects.get()
     assert (run.state, run.error) == (State.DONE, "")
+    assert len(memory.put_names) == len(set(memory.put_names)) == run.files.count() + 1
+    assert not Job.objects.filter(kind=runs.KIND).exists()
 
 
-def test_a_run_that_no_worker_survives_fails(
-    acme: Product, memory: MemoryStore, clock: Clock
+def test_a_worker_and_one_of_the_release_before_leave_each_others_runs_alone(
+    acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some_history(acme)
     runs.request_run(an_export(acme), clock.now)
-    for _ in range(len(runs.BACKOFF) + 1):
-        assert runs.claim(clock.now) is not None
-        clock.step(runs.PUT_LEASE.total_seconds() + 1)
-    assert runs.claim(clock.now) is None
+    # How that release claims a run.
+    lease = {"lease": uuid4(), "leased_until": clock.now + runs.LEASE}
+
+    def claim() -> bool:
+        due = ExportRun.objects.filter(Q(leased_until=None) | Q(leased_until__lte=clock.now))
+        return bool(due.filter(due_at__lte=clock.now).update(state=State.RUNNING, **lease))
+
+    assert claim()
+    write_due(clock)
+    assert memory.put_names == [] and Job.objects.get(kind=runs.KIND).failures == 0
+    clock.step(runs.LEASE.total_seconds() + 1)
+    read_chunk, claims = tables.read_chunk, list[bool]()
+
+    def claim_meanwhile(*arguments: Any) -> Any:
+        claims.append(claim())
+        return read_chunk(*arguments)
+
+    monkeypatch.setattr(tables, "read_chunk", claim_meanwhile)
+    write_due(clock)
+    assert ExportRun.objects.get().state == State.DONE and claims and not any(claims)
+
+
+def test_a_stopped_run_writes_nothing_more(
+    acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_history(acme)
+    export = an_export(acme)
+    runs.request_run(export, clock.now)
+    read_chunk = tables.read_chunk
+
+    def stop_meanwhile(*arguments: Any) -> Any:
+        runs.stop_unfinished(export, "Stopped by ann.", clock.now)
+        return read_chunk(*arguments)
+
+    monkeypatch.setattr(tables, "read_chunk", stop_meanwhile)
+    write_due(clock)
+    run = ExportRun.objects.get()
+    assert (run.state, run.error) == (State.STOPPED, "Stopped by ann.")
+    assert memory.put_names == [] and not Job.objects.filter(kind=runs.KIND).exists()
+
+
+def test_a_run_that_no_worker_survives_fails(
+    acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_history(acme)
+    runs.request_run(an_export(acme), clock.now)
+
+    def die(*arguments: Any) -> None:
+        raise Killed
+
+    monkeypatch.setattr(tables, "read_chunk", die)
+    for failures in range(1, 6):
+        with pytest.raises(Killed):
+            write_due(clock)
+        clock.step(runs.LEASE.total_seconds() + 1)
+        write_due(clock)
+        clock.step(runs.BACKOFF.delay(failures).total_seconds())
     run = ExportRun.objects.get()
     assert (run.state, run.error) == (State.FAILED, runs.CRASHED)
+    assert run.finished_at is not None and not Job.objects.filter(kind=runs.KIND).exists()
 
 
 def test_a_workspace_that_is_rescored_meanwhile_is_exported_from_the_beginning(
@@ -321,27 +379,27 @@ def test_a_store_that_fails_is_tried_again_and_then_the_run_fails_with_a_sentenc
     export = an_export(acme, extent=Extent.CHANGES)
     memory.refuse("The store answered 503 SlowDown.")
     run = run_now(export, clock)
-    assert (run.state, run.failures, run.error) == (
-        State.RUNNING,
-        1,
-        "The store answered 503 SlowDown.",
-    )
+    assert (run.state, run.error) == (State.RUNNING, "The store answered 503 SlowDown.")
     write_due(clock)
-    run.refresh_from_db()
-    assert run.failures == 1
+    assert Job.objects.get(kind=runs.KIND).failures == 1
     memory.error = None
     clock.step(61)
     write_due(clock)
     run.refresh_from_db()
-    assert (run.state, run.failures, run.error) == (State.DONE, 0, "")
+    assert (run.state, run.error) == (State.DONE, "")
     export.refresh_from_db()
     cursor = export.cursor
     memory.refuse("The store answered 403 AccessDenied.")
-    run_now(export, clock)
-    for pause in runs.BACKOFF:
-        clock.step(pause.total_seconds() + 1)
+    last = run_now(export, clock)
+    attempts = []
+    while last.state == State.RUNNING:
+        due_at = Job.objects.get(kind=runs.KIND).due_at
+        assert due_at is not None
+        attempts.append((due_at - clock.now) / timedelta(minutes=1))
+        clock.now = due_at
         write_due(clock)
-    last = ExportRun.objects.latest("pk")
+        last.refresh_from_db()
+    assert attempts == [1, 4, 16, 60]
     assert (last.state, last.error) == (State.FAILED, "The store answered 403 AccessDenied.")
     # The next run of changes has what this one should have had.
     export.refresh_from_db()

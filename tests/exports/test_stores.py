@@ -22,10 +22,9 @@ from exports.stores import StoreError, verify
 from exports.stores.folders import FolderStore
 from exports.stores.s3 import S3Store, signed_headers
 from exports.tables import ACCOUNT_COLUMNS
-from exports.writing import write_due
 from tests.cases import examples
 from tests.exports.conftest import Bucket
-from tests.exports.rows import an_export, read_csv, run_now
+from tests.exports.rows import an_export, read_csv, run_now, write_due
 from tests.exports.test_runs import some_history
 from tests.notifications.rows import Clock
 

@@ -15,7 +15,7 @@ from config.operations import doctor
 from core.database import nodes, sql
 from engagement import tasks as engagement_tasks
 from engagement.models import Product, UserEngagement
-from exports import runs
+from exports import tasks as export_tasks
 from harness.cluster import Node
 from ingestion import tasks
 from ingestion.drain import claims
@@ -134,7 +134,7 @@ def test_background_tasks_go_on_for_the_others(
         tasks.maintain()
         drain_task()
         notification_tasks.sweep()
-        runs.claim(timezone.now())
+        export_tasks.run()
     engagement_tasks.rescore()
     assert UserEngagement.objects.filter(product_id=acme.pk).exists()
 
