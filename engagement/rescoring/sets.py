@@ -4,9 +4,8 @@ Readers use a workspace's ``scores``: a set, and the definition that it was comp
 edited workspace shows its old scores until the new ones are complete, and never a mixture.
 """
 
-import logging
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import LiteralString
 
@@ -15,7 +14,7 @@ from django.db.models import Prefetch, Q, QuerySet
 from django.utils.formats import date_format
 
 from core.database import locks, nodes, pace, retries, sql
-from core.jobs.kinds import Done, More, Outcome
+from core.jobs.kinds import Blocked, Done, More, Outcome, StepFailed
 from core.models import Job
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
 from engagement.models.scores import FORMULA_VERSION
@@ -24,8 +23,6 @@ from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.scores import benchmarks, event_names, past_benchmarks, raw
 from engagement.segments import counts
 
-logger = logging.getLogger(__name__)
-
 # A range of ids. It has fewer subjects of one product where products are mixed.
 IDS_PER_RANGE = 5_000
 # The number of ranges without a subject of the product that one step may pass.
@@ -33,6 +30,7 @@ RANGES_PER_STEP = 100
 # A reader may still use a set for a moment after another one has replaced it.
 RETIRED_RETENTION = timedelta(minutes=1)
 ROWS_PER_DELETION = 20_000
+TOO_SLOW = "A statement took too long. The database is busy, or too small for this product."
 
 
 # --- Requesting -----------------------------------------------------------------------------
@@ -96,60 +94,58 @@ def lock_live_score_sets(product_id: int) -> list[ScoreSet]:
     return list(ScoreSet.objects.filter(pk__in=pks).order_by("pk"))
 
 
-def build_requested(now: datetime, today: date, out_of_time: Callable[[], bool]) -> None:
-    """Continue building the requested sets, in turns, and publish those that are complete.
-
-    Stops when *out_of_time* returns true, but not before each set had one step: busy recording must
-    not delay an edit forever.
-    """
+def sets_to_build() -> QuerySet[ScoreSet, int]:
+    """The keys of a job: the requested sets, those that wait longest first."""
     building = nodes.reachable(ScoreSet.objects.filter(state=ScoreSet.State.BUILDING))
-    building = building.order_by("pk")
-    waiting = [pk for pk in building.values_list("pk", flat=True) if _try_step(pk, now, today)]
-    while waiting and not out_of_time():
-        waiting = [pk for pk in waiting if _try_step(pk, now, today)]
+    return building.order_by("pk").values_list("pk", flat=True)
 
 
-def _try_step(pk: int, now: datetime, today: date) -> bool:
-    """As ``_step``. After a timeout the set waits for the next call, and delays no other set."""
+def build(job: Job, now: datetime) -> Outcome:
+    """A step of a job: build a bounded part of the set, and publish it when it is complete."""
+    score_set = ScoreSet.objects.filter(pk=job.key).first()
+    if score_set is None:
+        return Done()
+    product_id = score_set.product_id
+    if nodes.is_missing(product_id) or not locks.try_lock_scoring(product_id):
+        return Blocked()
+    building = _lock_building(score_set)
+    if building is None:
+        return Done()
     try:
-        return _step(pk, now, today)
-    except sql.StatementTimeout:
-        logger.warning("A step of building score set %d took too long.", pk)
-        return False
+        is_complete = _build_part(building, now)
+    except sql.StatementTimeout as error:
+        raise StepFailed(TOO_SLOW) from error
+    if is_complete:
+        return Done()
+    return More(building.phase, progress=building.built, total=building.to_build)
 
 
-def _step(pk: int, now: datetime, today: date) -> bool:
-    """Do one bounded step of building the set; return whether it needs another one."""
-    with transaction.atomic(durable=True):
-        score_set = _try_lock_building(pk)
-        if score_set is None:
-            return False
-        match score_set.phase:
-            case ScoreSet.Phase.USERS:
-                score_users = partial(raw.score_users, score_set, today=today)
-                _build_range(score_set, USERS, today, score_users, ScoreSet.Phase.ACCOUNTS)
-            case ScoreSet.Phase.ACCOUNTS:
-                score_accounts = partial(raw.score_accounts, score_set, today=today)
-                _build_range(score_set, ACCOUNTS, today, score_accounts, ScoreSet.Phase.BENCHMARKS)
-            case _:
-                past_benchmarks.compute_past_benchmarks(score_set, now, today)
-                event_names.refresh_done_by(score_set.product_id, include_not_done=True)
-                benchmarks.compute_benchmarks(score_set, now)
-                counts.recount(score_set, now)
-                _publish(score_set, now)
-                return False
-    return True
+def _build_part(score_set: ScoreSet, now: datetime) -> bool:
+    """Do one bounded step of building the set; return whether it is complete, and published."""
+    today = now.astimezone(UTC).date()
+    match score_set.phase:
+        case ScoreSet.Phase.USERS:
+            score_users = partial(raw.score_users, score_set, today=today)
+            _build_range(score_set, USERS, today, score_users, ScoreSet.Phase.ACCOUNTS)
+        case ScoreSet.Phase.ACCOUNTS:
+            score_accounts = partial(raw.score_accounts, score_set, today=today)
+            _build_range(score_set, ACCOUNTS, today, score_accounts, ScoreSet.Phase.BENCHMARKS)
+        case _:
+            past_benchmarks.compute_past_benchmarks(score_set, now, today)
+            event_names.refresh_done_by(score_set.product_id, include_not_done=True)
+            benchmarks.compute_benchmarks(score_set, now)
+            counts.recount(score_set, now)
+            _publish(score_set, now)
+            return True
+    return False
 
 
-def _try_lock_building(pk: int) -> ScoreSet | None:
-    """The set, unless its building has ended or another worker is scoring its product."""
-    score_set = ScoreSet.objects.filter(pk=pk).first()
-    if score_set is None or not locks.try_lock_scoring(score_set.product_id):
-        return None
+def _lock_building(score_set: ScoreSet) -> ScoreSet | None:
+    """The set as it is now, unless its building has ended."""
     # The workspace before its set, in the same order as an edit.
     Workspace.objects.select_for_update(no_key=True).filter(pk=score_set.workspace_id).first()
     building = ScoreSet.objects.select_for_update(no_key=True)
-    return building.filter(pk=pk, state=ScoreSet.State.BUILDING).first()
+    return building.filter(pk=score_set.pk, state=ScoreSet.State.BUILDING).first()
 
 
 _COUNT: LiteralString = """

@@ -1,14 +1,16 @@
 """Products are scored in turns, so that a busy one does not delay the others."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from engagement.jobs import BUILD_SETS
 from engagement.models import Product, RescoreRequest, ScoreSet, UserEngagement, Workspace
 from engagement.rescoring import rescore, sets
 from tests.engagement.history import NOON, identify, tell, track
+from tests.jobs import run_job
 
 pytestmark = pytest.mark.django_db
 Turns = list[tuple[str, int]]
@@ -140,15 +142,15 @@ def test_sets_are_built_in_turns(
     acme: Product, globex: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     product_ids: list[int] = []
-    step = sets._step
+    build = sets._build_part
 
-    def note(pk: int, *arguments: object) -> bool:
-        product_ids.append(ScoreSet.objects.get(pk=pk).product_id)
-        return step(pk, *arguments)  # type: ignore[arg-type]
+    def note(score_set: ScoreSet, now: datetime) -> bool:
+        product_ids.append(score_set.product_id)
+        return build(score_set, now)
 
     monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
-    monkeypatch.setattr(sets, "_step", note)
+    monkeypatch.setattr(sets, "_build_part", note)
     sets.request_missing_score_sets()
-    sets.build_requested(NOON, NOON.date(), lambda: False)
+    run_job(BUILD_SETS, NOON)
     assert product_ids == [acme.pk, globex.pk] * 3
     assert not Workspace.objects.filter(scores=None).exists()

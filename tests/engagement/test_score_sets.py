@@ -8,6 +8,7 @@ import pytest
 from django.db import connection, transaction
 
 from core.database import locks
+from engagement.jobs import BUILD_SETS
 from engagement.models import (
     AccountEngagement,
     DailyBenchmark,
@@ -20,9 +21,11 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
+from engagement.rescoring import rescore as rescoring
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, group, identify, tell, track
+from tests.jobs import run_job
 
 LATER = NOON + timedelta(minutes=2)
 
@@ -70,7 +73,7 @@ def steps(number: int) -> Callable[[], bool]:
 
 def build(allowed: int) -> None:
     """Build the requested sets: one step, and *allowed* further ones."""
-    sets.build_requested(NOON, NOON.date(), steps(allowed))
+    run_job(BUILD_SETS, NOON, steps(allowed))
 
 
 def test_readers_see_the_old_scores_and_their_definition_until_the_new_are_complete(
@@ -118,7 +121,7 @@ def test_requests_ahead_of_building_are_not_scored_twice(
         rows = model.objects.filter(score_set__in=building)
         return list(rows.order_by("pk").values_list("raw", flat=True))
 
-    monkeypatch.setattr(sets, "build_requested", lambda *_: None)
+    monkeypatch.setattr(rescoring, "run_due", lambda *_: 0)
     assert rescore(NOON) > 0
     # Building has not reached Bob and the accounts yet.
     assert (scored(UserEngagement), scored(AccountEngagement)) == ([18], [])

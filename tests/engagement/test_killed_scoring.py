@@ -1,0 +1,101 @@
+"""A worker that is killed in the middle of scoring's background work changes no result."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import Error, connection
+
+from engagement.models import (
+    AccountEngagement,
+    CachedCounts,
+    DailyBenchmark,
+    Product,
+    ScoreSet,
+    UserEngagement,
+)
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
+from tests.engagement.history import NOON, identify, tell, track
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MINUTE = timedelta(minutes=1)
+# Any lease has ended, and the wait after a crash.
+RESUMED = (NOON + 10 * MINUTE, NOON + 11 * MINUTE, NOON + 12 * MINUTE)
+NUMBERS = ("raw", "raw_yesterday", "raw_last_period", "event_count", "active_days")
+OF_SET = ("user_benchmark", "account_benchmark", "user_quantiles", "account_quantiles")
+COMPARED = ("user_benchmark_yesterday", "account_benchmark_last_period", "scored_event_name_count")
+
+
+def fill(product: Product) -> None:
+    """Three users in two accounts, with events of the last forty days."""
+    for place, (name, account) in enumerate([("ann", "x"), ("bob", "y"), ("cyd", "y")], 1):
+        tell(product, identify(name, -1000, group=account))
+        tell(product, *(track(name, hours=-24 * day) for day in range(0, 40, place)))
+
+
+def results(product: Product) -> dict[str, Any]:
+    """All that people read of the product's scores."""
+    score_set = ScoreSet.objects.get(product=product, state=ScoreSet.State.CURRENT)
+    users = UserEngagement.objects.filter(score_set=score_set)
+    accounts = AccountEngagement.objects.filter(score_set=score_set)
+    benchmarks = DailyBenchmark.objects.filter(score_set=score_set).order_by("day")
+    segments = CachedCounts.objects.get(score_set=score_set).members
+    return {
+        "users": sorted(users.values_list("user__external_id", *NUMBERS)),
+        "accounts": sorted(accounts.values_list("account__external_id", *NUMBERS)),
+        "set": [getattr(score_set, name) for name in OF_SET + COMPARED],
+        "days": list(benchmarks.values_list("day", "users", "accounts")),
+        "members": sorted(segments.values()),
+    }
+
+
+def kill_after(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, calls: int) -> None:
+    """Have the server lose its client after so many calls of the function."""
+    original, remaining = getattr(module, name), iter(range(calls - 1))
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        result = original(*arguments, **options)
+        if next(remaining, None) is None:
+            assert connection.connection is not None
+            connection.connection.close()
+        return result
+
+    monkeypatch.setattr(module, name, call)
+
+
+def assert_a_kill_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+    prepare: Callable[[Product], None],
+    module: Any,
+    name: str,
+    calls: int = 1,
+) -> None:
+    """Compare a product whose worker is killed, in its first run after *prepare*, with another."""
+    acme = Product.create_with_workspace("Acme")
+    prepare(acme)
+    with monkeypatch.context() as patch:
+        kill_after(patch, module, name, calls)
+        with pytest.raises(Error):
+            rescore(NOON)
+    connection.close()
+    outcome = _work_off(acme)
+    globex = Product.create_with_workspace("Globex")
+    prepare(globex)
+    rescore(NOON)
+    assert outcome == _work_off(globex)
+
+
+def _work_off(product: Product) -> dict[str, Any]:
+    for now in RESUMED:
+        rescore(now)
+    return results(product)
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_building_a_set_resumes(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
+    """Dies in the step of users, and in that of accounts."""
+    monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
+    assert_a_kill_changes_nothing(monkeypatch, fill, sets, "_build_range", calls)
