@@ -1,26 +1,26 @@
 """Makes the demo's products look as if their messages had come through the inbox.
 
-It counts the events of the last 24 hours, and lists the newest messages, a few dropped ones, and a
-few refused requests.
+The events of the last days become messages again, and the drain's own functions log them. A few
+dropped ones and a few refused requests are added.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, LiteralString
+from typing import LiteralString
+
+import msgspec
 
 from core import credentials
 from core.database import sql
 from core.database.arrivals import take_arrivals
-from engagement.messages import Track
-from engagement.models import User
-from engagement.recording.rejection_details import name_traits
+from engagement.messages import Group, Identify, ReceivedMessage, Track
+from engagement.models import Account, User
 from ingestion import timestamps
 from ingestion.errors import missing_field
 from ingestion.log import drops, hours, recent
 from ingestion.log.drops import Drop
 from ingestion.log.last_24h import HOURS
-from ingestion.log.recent import RecentRow
 from ingestion.models import (
     DropReason,
     IngestionKey,
@@ -32,103 +32,72 @@ from ingestion.payloads import UnusableMessage, encode
 
 # As shares of all messages.
 DUPLICATE_SHARE, ANONYMOUS_SHARE = 0.03, 0.01
+# How many of the newest messages the log lists.
+TRACKS, USERS, ACCOUNTS = recent.KEPT_AT_ONCE, 8, 3
+# Among the tracks, counted from the newest: one with seconds in place of milliseconds, and one from
+# the future.
+WRONG_UNIT, FROM_THE_FUTURE = -8, -4
 
-_COUNT_EVENTS: LiteralString = """
-    INSERT INTO ingestion_hourcount (product_id, hour, reason, count)
-    SELECT product_id, date_trunc('hour', received_at, 'UTC'), '', count(*)
-    FROM engagement_event
-    WHERE product_id = %(product)s AND received_at >= %(since)s AND received_at <= %(now)s
-    GROUP BY 1, 2
-"""
-_RECENT_EVENTS: LiteralString = """
-    SELECT u.external_id, n.name, e.received_at
+# A weekend has few events, so that the newest ones may be days old.
+_EVENTS: LiteralString = """
+    SELECT u.external_id, n.name, e.received_at, a.external_id
     FROM engagement_event e
     JOIN engagement_user u ON u.id = e.user_id AND u.product_id = e.product_id
     JOIN engagement_eventname n ON n.id = e.event_name_id AND n.product_id = e.product_id
-    WHERE e.product_id = %(product)s AND e.received_at >= %(since)s AND e.received_at <= %(now)s
+    LEFT JOIN engagement_account a ON a.id = e.account_id AND a.product_id = e.product_id
+    WHERE e.product_id = %(product)s AND e.received_at <= %(now)s
+      AND e.received_at > %(now)s - interval '4 days'
     ORDER BY e.received_at, e.arrival
-    LIMIT 10000
 """
-_NEWEST_EVENTS: LiteralString = """
-    SELECT e.* FROM (
-        SELECT u.external_id AS user_id, COALESCE(a.external_id, '') AS account_id, n.name,
-               e.received_at
-        FROM engagement_event e
-        JOIN engagement_user u ON u.id = e.user_id AND u.product_id = e.product_id
-        JOIN engagement_eventname n ON n.id = e.event_name_id AND n.product_id = e.product_id
-        LEFT JOIN engagement_account a ON a.id = e.account_id AND a.product_id = e.product_id
-        WHERE e.product_id = %(product)s AND e.received_at <= %(now)s
-          AND e.received_at > %(now)s - interval '4 days'
-        ORDER BY e.received_at DESC LIMIT 30) AS e
-    ORDER BY e.received_at
-"""
-_NEWEST: LiteralString = """
-    SELECT s.* FROM (
-        SELECT external_id, ARRAY(SELECT jsonb_object_keys(traits)), last_seen_at FROM {table}
-        WHERE product_id = %(product)s AND is_identified AND last_seen_at <= %(now)s
-        ORDER BY last_seen_at DESC LIMIT {limit}) AS s
-    ORDER BY last_seen_at
-"""
-_NEWEST_USERS = _NEWEST.format(table="engagement_user", limit="8")
-_NEWEST_ACCOUNTS = _NEWEST.format(table="engagement_account", limit="3")
-# Places in the list of newest events.
-WRONG_UNIT, FROM_THE_FUTURE = 22, 26
 
 
 def fill_last_24h(product_id: int, now: datetime, seed: int) -> None:
-    """Count the product's events of the last 24 hours, and add drops of duplicate and anonymous
-    messages."""
+    """Count the product's events of the last 24 hours, list the newest messages, and add drops,
+    refused requests, and a message in quarantine."""
+    events = sql.fetch(_EVENTS, {"product": product_id, "now": now})
+    tracks = _received(product_id, [Track(*row) for row in events])
     since = hours.start_of_hour(now) - timedelta(hours=HOURS - 1)
-    parameters = {"product": product_id, "since": since, "now": now}
-    sql.execute(_COUNT_EVENTS, parameters)
-    dropped = list(_make_drops(product_id, parameters, random.Random(seed)))
+    recorded = [track for track in tracks if track.received_at >= since]
+    dropped = list(_make_drops(recorded, random.Random(seed)))
     drops.save_drops(dropped, now)
-    hours.add_counts([hours.count_by_hour([], [], dropped)])
-    recent.save([list(_make_recent(product_id, now))])
+    hours.add_counts([hours.count_by_hour(recorded, [], dropped)])
+    subjects = _received(product_id, [*_newest_accounts(product_id), *_newest_users(product_id)])
+    newest = [*subjects, *_with_wrong_times(tracks[-TRACKS:])]
+    recent.save([recent.Sampler().choose(newest, [])])
     _add_refused(product_id, now)
     _add_quarantined(product_id, now)
 
 
-def _arrived(statement: LiteralString, parameters: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """The rows that the statement returns, each after the next place in the order of arrival."""
-    rows = sql.fetch(statement, parameters)
-    for arrival, row in zip(take_arrivals(len(rows)), rows, strict=True):
-        yield arrival, *row
+def _received(
+    product_id: int, messages: Sequence[Track | Group | Identify]
+) -> list[ReceivedMessage]:
+    """The messages as they arrived, at their own times."""
+    arrivals = take_arrivals(len(messages))
+    return [
+        ReceivedMessage(product_id, arrival, message.timestamp, message)
+        for arrival, message in zip(arrivals, messages, strict=True)
+    ]
 
 
-def _make_recent(product_id: int, now: datetime) -> Iterator[RecentRow]:
-    """The newest messages, one of them with seconds in place of milliseconds, and one from the
-    future."""
-    parameters = {"product": product_id, "now": now}
-    for number, row in enumerate(_arrived(_NEWEST_EVENTS, parameters)):
-        arrival, user, account, event, at = row
-        timestamp = at
-        if number == WRONG_UNIT:
+def _newest_accounts(product_id: int) -> list[Group]:
+    rows = Account.objects.filter(product=product_id, is_identified=True).order_by("-last_seen_at")
+    return [Group(row.external_id, row.last_seen_at, row.traits) for row in rows[:ACCOUNTS]][::-1]
+
+
+def _newest_users(product_id: int) -> list[Identify]:
+    rows = User.objects.filter(product=product_id, is_identified=True).order_by("-last_seen_at")
+    return [Identify(row.external_id, row.last_seen_at, row.traits) for row in rows[:USERS]][::-1]
+
+
+def _with_wrong_times(tracks: Sequence[ReceivedMessage]) -> Iterator[ReceivedMessage]:
+    for place, track in enumerate(tracks, -len(tracks)):
+        at = timestamp = track.received_at
+        if place == WRONG_UNIT:
             timestamp = timestamps.from_milliseconds(int(at.timestamp()), at)
-        elif number == FROM_THE_FUTURE:
+        elif place == FROM_THE_FUTURE:
             timestamp = timestamps.clamp_to_receipt(at + timedelta(days=365), at)
-        yield _row(product_id, "track", arrival, at, timestamp, user, account, event)
-    for arrival, user, traits, at in _arrived(_NEWEST_USERS, parameters):
-        yield _row(product_id, "identify", arrival, at, at, user, "", "", name_traits(traits))
-    for arrival, account, traits, at in _arrived(_NEWEST_ACCOUNTS, parameters):
-        yield _row(product_id, "group", arrival, at, at, "", account, "", name_traits(traits))
-
-
-def _row(
-    product_id: int,
-    kind: str,
-    arrival: int,
-    at: datetime,
-    timestamp: datetime,
-    user: str,
-    account: str,
-    event: str,
-    detail: str = "",
-) -> RecentRow:
-    slot = arrival % recent.SLOTS
-    return RecentRow(
-        product_id, kind, slot, arrival, at, timestamp, user, "", account, event, "", detail
-    )
+        message = msgspec.structs.replace(track.message, timestamp=timestamp)
+        yield msgspec.structs.replace(track, message=message)
 
 
 def _add_refused(product_id: int, now: datetime) -> None:
@@ -176,14 +145,15 @@ def _add_quarantined(product_id: int, now: datetime) -> None:
     )
 
 
-def _make_drops(
-    product_id: int, parameters: dict[str, object], generator: random.Random
-) -> Iterator[Drop]:
-    for arrival, user, event, at in _arrived(_RECENT_EVENTS, parameters):
-        number = generator.random()
+def _make_drops(received: Sequence[ReceivedMessage], generator: random.Random) -> Iterator[Drop]:
+    for arrival, track in zip(take_arrivals(len(received)), received, strict=True):
+        number, product_id, at = generator.random(), track.product_id, track.received_at
+        assert isinstance(track.message, Track)
         if number < DUPLICATE_SHARE:
-            duplicate = Track(user, event, at, message_id=f"{user}-{arrival}")
+            message_id = f"{track.message.user_id}-{arrival}"
+            duplicate = msgspec.structs.replace(track.message, group_id=None, message_id=message_id)
             yield Drop(arrival, product_id, DropReason.DUPLICATE, "", duplicate, at)
         elif number < DUPLICATE_SHARE + ANONYMOUS_SHARE:
-            anonymous = UnusableMessage(DropReason.ANONYMOUS, "track", "", event)
-            yield Drop(arrival, product_id, DropReason.ANONYMOUS, "", anonymous, at)
+            reason = DropReason.ANONYMOUS
+            anonymous = UnusableMessage(reason, "track", "", track.message.event)
+            yield Drop(arrival, product_id, reason, "", anonymous, at)

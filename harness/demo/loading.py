@@ -10,7 +10,15 @@ from django.db.models import QuerySet
 
 from core.database import sql
 from core.database.partitions import maintain_partitions
-from engagement.models import EventName, EventWeight, Product, ScoreSet, Segment, Workspace
+from engagement.models import (
+    EventName,
+    EventWeight,
+    Product,
+    SavedView,
+    ScoreSet,
+    Segment,
+    Workspace,
+)
 from engagement.rescoring import rescore, sets
 from engagement.search import entries
 from harness.demo import copy_writer, population, vocabulary
@@ -72,8 +80,9 @@ def _set_weights(product: Product, catalog: Catalog) -> None:
     )
 
 
-def add_workspaces(product: Product) -> None:
-    """Add a monthly workspace, one about admins only, and custom segments."""
+def add_workspaces(product: Product, *, with_licenses: bool = False) -> None:
+    """Add a monthly workspace, one about admins only, custom segments, and shared views."""
+    first = product.workspaces.earliest("id")
     Workspace.objects.create(
         product=product, name="Monthly", lookback_days=Workspace.Lookback.MONTH
     )
@@ -81,7 +90,22 @@ def add_workspaces(product: Product) -> None:
     Segment.objects.bulk_create(
         Segment(workspace=workspace, scope=scope, name=name, conditions=conditions)
         for workspace in product.workspaces.all()
-        for scope, name, conditions in vocabulary.SEGMENTS
+        for scope, name, conditions in (
+            *vocabulary.SEGMENTS,
+            *(vocabulary.LICENSE_SEGMENTS if with_licenses else ()),
+        )
+    )
+    views = vocabulary.VIEWS | (vocabulary.LICENSE_VIEWS if with_licenses else {})
+    SavedView.objects.bulk_create(
+        SavedView(
+            product=product,
+            workspace=first,
+            scope=Segment.Scope.ACCOUNT,
+            name=name,
+            filters=filters,
+            sort=order,
+        )
+        for name, (filters, order) in views.items()
     )
 
 

@@ -21,7 +21,7 @@ from django.db import transaction
 from config.local.demo_connection import demo_connections
 from config.setup.provisioning import create_product
 from core.progress import ProgressReporter
-from engagement.models import Account, Product, SavedView, Segment
+from engagement.models import Account, Product
 from engagement.rescoring import rescore
 from harness.demo import loading, vocabulary
 from harness.demo.ingestion_log import fill_last_24h
@@ -193,9 +193,7 @@ def _create_others() -> list[Product]:
 def _fill(products: list[Product], now: datetime) -> Iterator[int]:
     connected, *others = products
     for product in products:
-        loading.add_workspaces(product)
-    _add_license_segments(connected)
-    _add_views(products)
+        loading.add_workspaces(product, with_licenses=product == connected)
     IngestionKey.create(connected, "web")
     yield from loading.populate(connected, vocabulary.BOARDS, CONNECTED_SIZE, now, company=_site)
     for seed, product in enumerate(others):
@@ -205,43 +203,6 @@ def _fill(products: list[Product], now: datetime) -> Iterator[int]:
         )
     for seed, product in enumerate(products):
         fill_last_24h(product.pk, now, seed=seed)
-
-
-def _add_license_segments(product: Product) -> None:
-    """Add a segment about licenses to each workspace."""
-    Segment.objects.bulk_create(
-        Segment(
-            workspace=workspace,
-            scope=Segment.Scope.ACCOUNT,
-            name="Evaluating",
-            conditions=[
-                {
-                    "kind": "trait",
-                    "trait": "am.licenseType",
-                    "operator": "is",
-                    "value": "EVALUATION",
-                }
-            ],
-        )
-        for workspace in product.workspaces.all()
-    )
-
-
-def _add_views(products: list[Product]) -> None:
-    """Share views of the list of accounts in the first workspace of each product."""
-    for product in products:
-        views: dict[str, tuple[dict[str, str], str]] = {"Falling": ({}, "change")}
-        if product == products[0]:
-            views["Renewals at risk"] = ({"insight": "renewal_at_risk"}, "renewal")
-        for name, (filters, order) in views.items():
-            SavedView.objects.create(
-                product=product,
-                workspace=product.workspaces.earliest("id"),
-                scope=Segment.Scope.ACCOUNT,
-                name=name,
-                filters=filters,
-                sort=order,
-            )
 
 
 def _site(number: int) -> Company:

@@ -1,7 +1,7 @@
 """The vocabulary of synthetic data: products and their events, companies, and people."""
 
 import unicodedata
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from engagement.metric_names import Scope
 
@@ -187,7 +187,8 @@ GIVEN_NAMES = [(name, _plain(name)) for name in _GIVEN.split()]
 FAMILY_NAMES = [(name, _plain(name)) for name in _FAMILY.split()]
 
 # Custom segments that a customer-success team might add.
-SEGMENTS: tuple[tuple[Scope, str, list[dict[str, Any]]], ...] = (
+SegmentOf: TypeAlias = tuple[Scope, str, list[dict[str, Any]]]
+SEGMENTS: tuple[SegmentOf, ...] = (
     (
         "account",
         "Paid plans losing interest",
@@ -205,3 +206,23 @@ SEGMENTS: tuple[tuple[Scope, str, list[dict[str, Any]]], ...] = (
         ],
     ),
 )
+# Of the product with licenses.
+LICENSE_SEGMENTS: tuple[SegmentOf, ...] = (
+    (
+        "account",
+        "Evaluating",
+        [
+            {
+                "kind": "trait",
+                "trait": "am.licenseType",
+                "operator": "is",
+                "value": "EVALUATION",
+            },
+        ],
+    ),
+)
+# Shared views of the accounts, with their filters and order.
+VIEWS: dict[str, tuple[dict[str, str], str]] = {"Falling": ({}, "change")}
+LICENSE_VIEWS: dict[str, tuple[dict[str, str], str]] = {
+    "Renewals at risk": ({"insight": "renewal_at_risk"}, "renewal")
+}
