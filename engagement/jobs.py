@@ -27,6 +27,7 @@ def register() -> None:
         queue=QUEUE,
         step=sets.build,
         keys=sets.sets_to_build,
+        is_urgent=True,
         backoff=BUILD_BACKOFF,
     )
     kinds.register(

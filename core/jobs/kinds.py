@@ -65,6 +65,7 @@ class Kind:
     shortest_rest: timedelta
     pause_share: float
     lease: timedelta | None
+    is_urgent: bool
     backoff: Backoff
     on_give_up: Callable[[Job], None]
     title: Callable[[int], str]
@@ -85,6 +86,7 @@ def register(
     shortest_rest: timedelta = timedelta(),
     pause_share: float = 0.0,
     lease: timedelta | None = None,
+    is_urgent: bool = False,
     backoff: Backoff = BACKOFF,
     on_give_up: Callable[[Job], None] = lambda job: None,
     title: Callable[[int], str] = str,
@@ -98,6 +100,8 @@ def register(
     A step is one transaction with the job's row. A step that waits for other systems, or whose
     statements take long, has a *lease* instead: it runs outside of any transaction, and nobody
     else runs it until the lease has ended.
+
+    A run without time does one step of the kind, or one of each of its jobs if it *is_urgent*.
 
     ``Later()`` rests so long that the steps take *share* of the time (0 to 1), and *shortest_rest*
     at least. After a step that left more to do, the worker pauses for *pause_share* of its time,
@@ -115,6 +119,7 @@ def register(
         shortest_rest,
         pause_share,
         lease,
+        is_urgent,
         backoff,
         on_give_up,
         title,

@@ -58,7 +58,7 @@ def run_due(queue: str, clock: Clock, out_of_time: OutOfTime = lambda: False) ->
 
     In a turn, kinds go in the order of their registration. Stops when nothing is left to do, or
     *out_of_time* returns true. But each kind gets one step, so that busy recording delays none
-    forever: of its jobs, the one that waited longest.
+    forever: of its jobs, the one that waited longest. If the kind is urgent, each of them does.
     """
     return run_kinds(kinds.in_queue(queue), clock, out_of_time)
 
@@ -72,13 +72,14 @@ def run_kinds(own_kinds: Collection[Kind], clock: Clock, out_of_time: OutOfTime)
     """Run the due jobs of these kinds, as ``run_due()`` does."""
     by_name = {kind.name: kind for kind in own_kinds}
     _ensure_jobs(by_name, clock())
-    steps, met, rests = 0, set[str](), set[int]()
+    steps, met, rests = 0, set[str | int](), set[int]()
     while turn := [job for job in _due(by_name, clock()) if job[0] not in rests]:
         for pk, name in turn:
-            if name in met and out_of_time():
+            owner = pk if by_name[name].is_urgent else name
+            if owner in met and out_of_time():
                 rests.add(pk)
                 continue
-            met.add(name)
+            met.add(owner)
             started = time.monotonic()
             outcome = _try_step(pk, by_name[name], clock)
             if isinstance(outcome, More):

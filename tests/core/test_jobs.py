@@ -256,6 +256,18 @@ def test_without_time_the_jobs_of_a_kind_take_turns() -> None:
     assert order == ["7", "8", "9", "7"]
 
 
+def test_without_time_each_job_of_an_urgent_kind_gets_a_step() -> None:
+    order: list[str] = []
+
+    def step(job: Job, now: datetime) -> Outcome:
+        order.append(job.key)
+        return More()
+
+    register("each", step, keys=lambda: [7, 8, 9], is_urgent=True)
+    assert run_at(NOON, out_of_time=lambda: True) == 3
+    assert order == ["7", "8", "9"]
+
+
 def test_a_queue_has_keys_while_one_of_its_kinds_does() -> None:
     todo: list[int] = []
     register("idle", count_to(1, []))

@@ -101,7 +101,7 @@ def test_changes_during_building_are_in_both_sets(busy: Product) -> None:
     tell(busy, track("ann", "opened"), identify("cyd", -1, group="hooli"), track("cyd", "opened"))
     assert rescore(NOON, out_of_time=steps(1)) > 0
     assert scores_by_account(busy) == {"ann": 2, "bob": 2, "cyd": 1}
-    rescore(NOON)
+    rescore(LATER)
     assert scores_by_account(busy) == {"ann": 18, "bob": 10, "cyd": 9}
     accounts = AccountEngagement.objects.filter(score_set=workspace_of(busy).scores)
     assert dict(accounts.values_list("account__external_id", "raw")) == {"initech": 18, "hooli": 19}
