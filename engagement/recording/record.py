@@ -7,7 +7,7 @@ accounts, memberships, and counts.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from core.database import distribution, product_statistics
+from core.database import distribution, statistics
 from engagement.limits import trait_names
 from engagement.limits.new_names import split_excess
 from engagement.messages import ReceivedMessage, Rejection, RejectionReason
@@ -66,7 +66,7 @@ def _record_by_node(recordable: Sequence[ReceivedMessage]) -> _Outcome:
         return _record(recordable)
     outcome = _Outcome([], {})
     for product_id, own in _by_product(recordable):
-        product_statistics.refresh(product_id)
+        statistics.refresh_product(product_id)
         with distribution.on_node_of(product_id):
             rejections, dropped_traits = _record(own)
         outcome.rejections.extend(rejections)

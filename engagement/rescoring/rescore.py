@@ -9,7 +9,7 @@ from typing import LiteralString
 
 from django.db import transaction
 
-from core.database import distribution, locks, nodes, pace, product_statistics, sql, statistics
+from core.database import distribution, locks, nodes, pace, sql, statistics
 from core.jobs.run import run_due
 from engagement import changes, traces
 from engagement.models import ScoreSet
@@ -88,7 +88,7 @@ def _work_in_turns(
         for product_id in waiting:
             if out_of_time():
                 return scored
-            product_statistics.refresh(product_id)
+            statistics.refresh_product(product_id)
             started = clock()
             count, has_more, subjects = _take_turn(product_id, today, limit, out_of_time)
             traces.report_scored(product_id, subjects.users, subjects.accounts, started, clock())

@@ -23,11 +23,10 @@ from engagement.limits import limits
 from engagement.messages import ReceivedMessage, Rejection, Statement
 from engagement.recording.record import record
 from engagement.recording.suppression import split_suppressed
-from ingestion.drain import claims, message_ids, quarantine, rate_limits, trace_reports, waiting
-from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
-from ingestion.drain.batches import process_or_split
+from ingestion.drain import claims, message_ids, quarantine, rate_limits, trace_reports
+from ingestion.drain.batches import MAX_BATCH_SIZE, BatchSizer, process_or_split
 from ingestion.drain.claims import BatchClaimer, Claim, ClaimedMessage
-from ingestion.drain.senders import SenderKey, find_senders, save_key_use
+from ingestion.drain.senders import SenderKey, find_senders, save_key_use, waiting_keys
 from ingestion.log import drops, hours, recent, texts
 from ingestion.log.drops import Drop
 from ingestion.log.recent import RecentRow
@@ -71,9 +70,7 @@ def drain(
     claimer = BatchClaimer()
     processed = 0
     while not out_of_time():
-        claim = claimer.claim_next(
-            clock(), min(batch_size, sizer.size), without=waiting.waiting_keys()
-        )
+        claim = claimer.claim_next(clock(), min(batch_size, sizer.size), without=waiting_keys())
         if claim is None:
             return DrainResult(processed, True)
         with sizer.timed(len(claim.message_ids)):
@@ -94,7 +91,7 @@ def _process_claim(claim: Claim, clock: Callable[[], datetime]) -> int:
     try:
         return retries.retry_on_conflict(partial(process_batch, claim, clock()))
     except Error as error:
-        if retries.is_missing_node(error) and claims.put_back(claim, waiting.waiting_keys()):
+        if retries.is_missing_node(error) and claims.put_back(claim, waiting_keys()):
             return 0
         if retries.is_timeout(error):
             claims.split_or_release(claim)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from django.db.models import Q
 
-from core.database import locks
+from core.database import locks, nodes
 from engagement.models import Credential
 from ingestion.log import drops
 from ingestion.models import IngestionKey
@@ -80,3 +80,15 @@ def save_key_use(senders: Sequence[SenderKey], now: datetime) -> None:
         unlocked = IngestionKey.objects.select_for_update(skip_locked=True)
         due_ids = unlocked.filter(is_due, pk__in=key_ids).values_list("pk", flat=True)
         IngestionKey.objects.filter(pk__in=list(due_ids)).update(last_used_at=now)
+
+
+def waiting_keys() -> list[bytes]:
+    """The digests of the keys whose messages wait, because the node of their product is missing.
+
+    Empty, and asks nothing, unless a node is missing.
+    """
+    products = nodes.missing_products()
+    if not products:
+        return []
+    keys = IngestionKey.objects.filter(product_id__in=products).order_by("pk")
+    return [bytes(digest) for digest in keys.values_list("digest", flat=True)]

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.test import Client
 from psycopg.errors import Diagnostic
 
-from core.database import product_statistics, sql, statistics
+from core.database import sql, statistics
 from engagement import export
 from engagement.messages import Message
 from engagement.models import Product, Segment
@@ -119,13 +119,13 @@ def test_a_batch_commits_in_two_phases(acme: Product, message: Message) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_node_knows_a_large_product() -> None:
     old, new = (Product.create_with_workspace(name) for name in ("Acme", "Globex"))
-    people = [identify(f"user {n}") for n in range(product_statistics.MANY_ROWS)]
+    people = [identify(f"user {n}") for n in range(statistics.MANY_ROWS)]
     tell(old, *people)
     statistics.analyze()
     tell(new, *people)
-    product_statistics._looked_at.clear()
-    product_statistics.refresh(new.pk)
-    assert "engagement_user" not in product_statistics._few_expected(new.pk)
+    statistics._looked_at_products.clear()
+    statistics.refresh_product(new.pk)
+    assert "engagement_user" not in statistics._few_expected(new.pk)
 
 
 _ROWS_ON_NODES: LiteralString = """

@@ -12,7 +12,7 @@ from engagement.messages import ReceivedMessage, Rejection
 from engagement.models import Product
 from ingestion.drain import batches as limits
 from ingestion.drain import processing
-from ingestion.drain.batch_size import BatchSizer
+from ingestion.drain.batches import BatchSizer
 from ingestion.models import IngestionKey
 from tests.engagement.history import identify, track
 from tests.pipeline.waiting import drain, wait, wait_raw, waiting

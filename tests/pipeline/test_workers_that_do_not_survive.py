@@ -14,7 +14,7 @@ from engagement.models import Product
 from engagement.recording.record import record
 from ingestion import tasks
 from ingestion.drain import claims, processing
-from ingestion.drain.batch_size import BatchSizer
+from ingestion.drain.batches import BatchSizer
 from ingestion.drain.claims import BatchClaimer
 from ingestion.models import ClaimedBatch, QuarantinedMessage
 from tests.engagement.history import NOON, track
