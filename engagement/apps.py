@@ -14,6 +14,7 @@ class EngagementConfig(AppConfig):
     def ready(self) -> None:
         post_migrate.connect(create_partitions, sender=self)
         import_module("engagement.removal.maintenance").register()
+        import_module("engagement.recording.jobs").register()
         import_module("engagement.jobs").register()
 
 

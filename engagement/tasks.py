@@ -7,9 +7,11 @@ from django.utils import timezone
 
 from core import telemetry, wakeups
 from core.database.retries import again_without_missing_nodes, leave_retry_to_beat
+from core.jobs.run import has_keys
 from core.jobs.shares import time_limit
+from core.jobs.tasks import create_task
 from engagement.prometheus import RESCORE
-from engagement.recording import moving, parting, reattribution
+from engagement.recording import jobs
 from engagement.removal import deletion, forgetting, maintenance
 from engagement.rescoring import rescore as rescoring
 
@@ -34,7 +36,7 @@ def rescore() -> None:
 
     It runs after each batch, so it also requests the moves that the batch left to do.
     """
-    if _has_moves():
+    if again_without_missing_nodes(lambda: has_keys(jobs.QUEUE)):
         wakeups.enqueue(reattribute, expires=10)
     out_of_time = time_limit(RESCORE_SECONDS)
 
@@ -44,28 +46,6 @@ def rescore() -> None:
         )
     if out_of_time():
         request_rescore()
-
-
-@shared_task
-@leave_retry_to_beat("move events to other accounts")
-def reattribute() -> None:
-    """Move rows of joined users, and events to other accounts, and request that they are rescored.
-
-    Rescoring requests another run if time ran out.
-    """
-    if not _has_moves():
-        return
-    out_of_time = time_limit(REATTRIBUTE_SECONDS)
-
-    moving.process_requests(out_of_time)
-    parting.process_requests(out_of_time)
-    reattribution.process_requests(out_of_time)
-    request_rescore()
-
-
-def _has_moves() -> bool:
-    rooms = (moving, parting, reattribution)
-    return again_without_missing_nodes(lambda: any(room.has_requests() for room in rooms))
 
 
 @shared_task
@@ -102,3 +82,12 @@ def request_rescore() -> None:
     if turn - now < RESCORE_INTERVAL:
         _next_turn = turn + RESCORE_INTERVAL
         wakeups.enqueue(rescore, expires=60, countdown=turn - now)
+
+
+# Rescoring requests another run if time ran out.
+reattribute = create_task(
+    "engagement.tasks.reattribute",
+    jobs.QUEUE,
+    seconds=REATTRIBUTE_SECONDS,
+    after_steps=request_rescore,
+)

@@ -28,15 +28,9 @@ CARRIERS = "core/database/sql.py"
 
 # What runs on several nodes: file and function, and why.
 NAMED: dict[str, str] = {
-    "engagement/rescoring/rescore.py::_next_products": "which products have rescore requests",
+    "core/database/products.py::with_rows": "which products have rows in a queue",
     "engagement/prometheus.py::collect_metrics": "counts for /metrics",
     "engagement/rescoring/sets.py::_delete_rows": "Django looks for what is left of a score set",
-    "engagement/recording/moving.py::has_requests": "whether any user has rows to be moved",
-    "engagement/recording/reattribution.py::has_requests": "whether anybody has such events",
-    "engagement/recording/moving.py::_step": "which users have rows to be moved",
-    "engagement/recording/parting.py::has_requests": "whether any user has rows to be parted",
-    "engagement/recording/parting.py::_step": "which users have rows to be parted",
-    "engagement/recording/reattribution.py::_step": "which users have events to attribute again",
     "engagement/removal/maintenance.py::thin_memberships": "thins memberships of all products",
     "notifications/retention.py::_orphaned_watches": "which watches have members",
     "ingestion/retention.py::_delete_message_ids": "deletes message ids of all products",

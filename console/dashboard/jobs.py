@@ -37,7 +37,8 @@ DESCRIPTIONS = {
     "that are past their retention.",
     "engagement.tasks.rescore": "Scores the users and accounts that have changed. Recording also "
     "starts it.",
-    "engagement.tasks.reattribute": "Moves events to another account after a late membership.",
+    "engagement.tasks.reattribute": "Moves events and memberships that belong to another user or "
+    "account by now. Scoring also starts it.",
     "engagement.tasks.clear": "Deletes what is left of forgotten users and accounts, and of "
     "deleted products.",
     "engagement.tasks.maintain": "Creates partitions ahead, drops old ones, and runs the daily "

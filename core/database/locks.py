@@ -1,7 +1,7 @@
 """Locks in the database that say which worker is doing what. A crash releases them.
 
-A worker that takes several takes them in this order: scoring or reattribution, products, users,
-accounts.
+A worker that takes several takes them in this order: the row of its job (``core.jobs``), scoring or
+reattribution, products, users, accounts.
 
 The lock on a product keeps recording apart from forgetting and deletion. Each transaction that
 records messages first takes it with ``share_lock_products``. A transaction that forgets a subject

@@ -3,7 +3,8 @@ bad query plan costs a minute and not a day."""
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from core.database import sql, statistics
@@ -19,8 +20,10 @@ SPEED_UP_BELOW_SHARE = 0.25
 # A step that moves rows should take this long, and is adapted within these sizes.
 STEP_SECONDS = 0.2
 MIN_ROWS_PER_STEP, MAX_ROWS_PER_STEP = 500, 5_000
-# The pause after such a step, as a share of its time.
-PAUSE_SHARE, MIN_PAUSE_SECONDS = 0.2, 0.01
+# The pause after such a step, as a share of its time. PostgreSQL does not give a row lock to who
+# has waited longest. Without the pause the next step would mostly take it again before the waiting
+# worker wakes up.
+PAUSE_SHARE = 0.2
 
 ChunkResult = TypeVar("ChunkResult")
 _chunk_size = MAX_SUBJECTS_PER_STATEMENT
@@ -35,24 +38,13 @@ class Steps:
     def __init__(self) -> None:
         self.size = MAX_ROWS_PER_STEP
 
-    def paced(self, step: Callable[[], bool]) -> Callable[[], bool]:
-        """The step, with a pause after it.
-
-        PostgreSQL does not give a row lock to who has waited longest. Without the pause the next
-        step would mostly take it again before the waiting worker wakes up.
-        """
-
-        def run() -> bool:
-            started = time.monotonic()
-            has_more = step()
-            seconds = time.monotonic() - started
-            factor = min(2.0, STEP_SECONDS / max(seconds, 0.001))
-            self.size = max(MIN_ROWS_PER_STEP, min(MAX_ROWS_PER_STEP, int(self.size * factor)))
-            if has_more:
-                time.sleep(max(MIN_PAUSE_SECONDS, seconds * PAUSE_SHARE))
-            return has_more
-
-        return run
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Fit the size to the time that the block takes, which is a step."""
+        started = time.monotonic()
+        yield
+        factor = min(2.0, STEP_SECONDS / max(time.monotonic() - started, 0.001))
+        self.size = max(MIN_ROWS_PER_STEP, min(MAX_ROWS_PER_STEP, int(self.size * factor)))
 
 
 def score_in_chunks(

@@ -105,14 +105,6 @@ def again_without_missing_nodes(work: Callable[[], Result]) -> Result:
     return work()
 
 
-def repeat_steps(step: Callable[[], bool], out_of_time: Callable[[], bool]) -> bool:
-    """Run the step, a transaction, until it returns False. Returns False if time ran out first."""
-    while not out_of_time():
-        if not retry_on_conflict(step):
-            return True
-    return False
-
-
 @contextmanager
 def leave_retry_to_beat(task: str) -> Iterator[None]:
     """Log one line where the database interrupts the task; beat requests it again."""

@@ -1,6 +1,6 @@
 """Moves the rows of joined users to the users that they are joined to.
 
-A batch moves few rows itself. For a user with more it stores a request, and ``process_requests()``
+A batch moves few rows itself. For a user with more it stores a request, and a job of the product
 moves them in bounded steps: first the daily counts, from which scores derive, then the events, and
 then the memberships. No new rows come meanwhile, because messages of a joined user are recorded for
 the other one.
@@ -9,14 +9,14 @@ Events keep their accounts when they move. Only when all of a user's events are 
 moved to the accounts that all memberships together say (``reattribution``).
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from datetime import date, datetime, timedelta
 from typing import Any, LiteralString, NamedTuple
 
-from django.db import transaction
-
-from core.database import distribution, locks, nodes, pace, retries, sql
-from engagement.recording import attribution, daily_counts, reattribution
+from core.database import sql
+from core.jobs.kinds import Outcome
+from core.models import Job
+from engagement.recording import attribution, daily_counts, moves, reattribution
 from engagement.recording.attribution import MembershipRecord
 from engagement.recording.daily_counts import CountKey
 from engagement.recording.reattribution import Span
@@ -29,8 +29,6 @@ MAX_ROWS_PER_BATCH = 2_000
 MAX_USERS_PER_BATCH = 20
 # A background step moves at most this many rows of each kind. The user's messages wait for it.
 ROWS_PER_STEP = 5_000
-
-_steps = pace.Steps()
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -117,13 +115,10 @@ _DELETE: LiteralString = """
     DELETE FROM engagement_joinrequest
     WHERE product_id = %(product)s AND user_id = ANY(%(users)b::bigint[])
 """
-# Leaves out products that are being deleted: their requests go with them.
-_NEXT: LiteralString = f"""
-    SELECT r.product_id, r.user_id
-    FROM engagement_joinrequest r
-    JOIN engagement_product p ON p.id = r.product_id AND p.deletion_requested_at IS NULL
-    WHERE {nodes.among_reachable("r")}
-    ORDER BY r.id
+_NEXT: LiteralString = """
+    SELECT product_id, user_id FROM engagement_joinrequest
+    WHERE product_id = %(product)s
+    ORDER BY id
     LIMIT 1
 """
 _ANY_OF: LiteralString = """
@@ -140,27 +135,14 @@ _JOINED_TO: LiteralString = f"""
 """
 
 
-def has_requests() -> bool:
-    """Whether there are requests."""
-    return bool(sql.fetch(_NEXT, {"reachable": nodes.reachable_products()}))
+def products_to_process() -> list[int]:
+    """The products with requests."""
+    return moves.products_with("engagement_joinrequest")
 
 
-def process_requests(out_of_time: Callable[[], bool] = lambda: False) -> bool:
-    """Process the requests of all products. Returns False if time ran out first."""
-    return retries.repeat_steps(_steps.paced(_step), out_of_time)
-
-
-def _step() -> bool:
-    """One bounded step. Returns False if there is nothing to do, or another worker is doing it."""
-    with transaction.atomic(durable=True):
-        if not locks.try_lock_reattribution():
-            return False
-        rows = sql.fetch(_NEXT, {"reachable": nodes.reachable_products()})
-        for product_id, user_id in rows:
-            if locks.share_lock_products([product_id]):
-                with distribution.on_node_of(product_id):
-                    _process(product_id, user_id)
-    return bool(rows)
+def process_requests(job: Job, now: datetime) -> Outcome:
+    """Move some rows of the user of the product who waits longest."""
+    return moves.take_step(job, _NEXT, _process)
 
 
 def process_user_requests(product_id: int, user_ids: Collection[int]) -> bool:
@@ -189,7 +171,7 @@ def _process(product_id: int, user_id: int) -> None:
         user = JoinedUser(product_id, user_id, kept_id)
         # Until the last step, so that nothing is reattributed before all events are there.
         _insert([user])
-        if _move(user, min(ROWS_PER_STEP, _steps.size)):
+        if _move(user, min(ROWS_PER_STEP, moves.steps.size)):
             sql.execute(_DELETE, {"product": product_id, "users": [user_id]})
             reattribution.request_spans([Span(product_id, kept_id, None, None)])
 

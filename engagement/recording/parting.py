@@ -2,22 +2,24 @@
 
 The aliases that name the id are deleted. So the user's other ids are one person only as far as the
 remaining aliases say: what the id alone held together, comes apart, too. Each part that leaves
-gets a row of its own at once, and ``process_requests()`` moves its events and memberships there in
+gets a row of its own at once, and a job of the product moves its events and memberships there in
 bounded steps, with their counts, so that both agree at any time.
 
 Traits stay with the user: nothing says with which id they came. So do counts whose events are no
 longer stored.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date, datetime
 from typing import Any, LiteralString, NamedTuple
 
 from django.db import transaction
 
 from core.database import distribution, locks, retries, sql
+from core.jobs.kinds import Outcome
+from core.models import Job
 from engagement.models.activity import NO_ACCOUNT
-from engagement.recording import attribution, daily_counts, joining, moving, reattribution
+from engagement.recording import attribution, daily_counts, joining, moves, moving, reattribution
 from engagement.recording.aliases import StoredAlias, current_id
 from engagement.recording.attribution import MembershipRecord
 from engagement.recording.batch import ExternalKey
@@ -269,8 +271,7 @@ _NOT_JOINING: LiteralString = """
 """
 _NEXT: LiteralString = f"""
     {_FIND}
-    JOIN engagement_product p ON p.id = r.product_id AND p.deletion_requested_at IS NULL
-    WHERE {_NOT_JOINING}
+    WHERE r.product_id = %(product)s AND {_NOT_JOINING}
     ORDER BY r.id LIMIT 1
 """
 _ANY_OF: LiteralString = f"""
@@ -292,28 +293,14 @@ _ADVANCE: LiteralString = """
 """
 
 
-def has_requests() -> bool:
-    """Whether there are requests."""
-    return bool(sql.fetch(_NEXT))
+def products_to_process() -> list[int]:
+    """The products with requests."""
+    return moves.products_with("engagement_partrequest")
 
 
-def process_requests(out_of_time: Callable[[], bool] = lambda: False) -> bool:
-    """Process the requests of all products. Returns False if time ran out first."""
-    return retries.repeat_steps(_step, out_of_time)
-
-
-def _step() -> bool:
-    """One bounded step. Returns False if there is nothing to do, or another worker is doing it."""
-    with transaction.atomic(durable=True):
-        if not locks.try_lock_reattribution():
-            return False
-        rows = sql.fetch(_NEXT)
-        for row in rows:
-            request = Request._make(row)
-            if locks.share_lock_products([request.product_id]):
-                with distribution.on_node_of(request.product_id):
-                    _process(request)
-    return bool(rows)
+def process_requests(job: Job, now: datetime) -> Outcome:
+    """Move some rows of the request of the product that waits longest."""
+    return moves.take_step(job, _NEXT, lambda *row: _process(Request._make(row)))
 
 
 def process_user_requests(product_id: int, user_ids: Collection[int]) -> bool:

@@ -1,7 +1,7 @@
 """Moves stored events to other accounts after memberships that arrived late.
 
 A batch moves few events itself. For more events it stores a request for the span of the user's time
-that changed, and ``process_requests()`` moves them in bounded steps. An event in the wrong account
+that changed, and a job of the product moves them in bounded steps. An event in the wrong account
 always lies in the span of a request: memberships and requests are written in the same transaction,
 and each step reads the memberships again, under the lock that keeps both from changing.
 """
@@ -11,11 +11,11 @@ from datetime import date, datetime, timedelta
 from operator import attrgetter
 from typing import Any, LiteralString, NamedTuple
 
-from django.db import transaction
-
-from core.database import distribution, locks, nodes, pace, retries, sql
+from core.database import sql
+from core.jobs.kinds import Outcome
+from core.models import Job
 from engagement.models.activity import NO_ACCOUNT
-from engagement.recording import daily_counts
+from engagement.recording import daily_counts, moves
 from engagement.recording.resolve import lock_users_for_update
 from engagement.scores import rescore_queue
 from engagement.scores.rescore_queue import ChangedCount
@@ -26,9 +26,6 @@ MAX_EVENTS_PER_BATCH = 1_000
 EVENTS_PER_STEP = 5_000
 # A batch that changes more separate spans of one user requests all that lies between them.
 MAX_SPANS_PER_USER = 100
-
-
-_steps = pace.Steps()
 
 
 class Span(NamedTuple):
@@ -152,13 +149,11 @@ _DELETE: LiteralString = """
     WHERE product_id = %(product)s AND user_id = ANY(%(users)b::bigint[])
     RETURNING product_id, user_id, start_at, end_at, arrival
 """
-# Leaves out products that are being deleted, because their requests go with them, and users who
-# wait for events of joined users (``engagement.recording.moving``).
-_NEXT: LiteralString = f"""
+# Leaves out users who wait for events of joined users (``engagement.recording.moving``).
+_NEXT: LiteralString = """
     SELECT r.product_id, r.user_id
     FROM engagement_reattributionrequest r
-    JOIN engagement_product p ON p.id = r.product_id AND p.deletion_requested_at IS NULL
-    WHERE {nodes.among_reachable("r")} AND NOT EXISTS (
+    WHERE r.product_id = %(product)s AND NOT EXISTS (
         SELECT 1 FROM engagement_joinrequest j
         JOIN engagement_user u ON u.id = j.user_id AND u.product_id = j.product_id
         WHERE j.product_id = r.product_id AND u.joined_to_id = r.user_id)
@@ -172,28 +167,19 @@ _ANY_OF: LiteralString = """
 """
 
 
-def has_requests() -> bool:
-    """Whether there are requests."""
-    return bool(sql.fetch(_NEXT, {"reachable": nodes.reachable_products()}))
+def products_to_process() -> list[int]:
+    """The products with requests."""
+    return moves.products_with("engagement_reattributionrequest")
 
 
-def process_requests(out_of_time: Callable[[], bool] = lambda: False) -> bool:
-    """Process the requests of all products. Returns False if time ran out first."""
-    return retries.repeat_steps(_steps.paced(_step), out_of_time)
+def process_requests(job: Job, now: datetime) -> Outcome:
+    """Examine the first events of the request of the product that waits longest."""
+    return moves.take_step(job, _NEXT, _process)
 
 
-def _step() -> bool:
-    """One bounded step. Returns False if there is nothing to do, or another worker is doing it."""
-    with transaction.atomic(durable=True):
-        if not locks.try_lock_reattribution():
-            return False
-        rows = sql.fetch(_NEXT, {"reachable": nodes.reachable_products()})
-        for product_id, user_id in rows:
-            if locks.share_lock_products([product_id]):
-                with distribution.on_node_of(product_id):
-                    lock_users_for_update([user_id])
-                    _process_first(product_id, user_id)
-    return bool(rows)
+def _process(product_id: int, user_id: int) -> None:
+    lock_users_for_update([user_id])
+    _process_first(product_id, user_id)
 
 
 def process_user_requests(product_id: int, user_ids: Collection[int]) -> bool:
@@ -218,7 +204,7 @@ def _process_first(product_id: int, user_id: int) -> None:
     if not rows:
         return
     first, *rest = _merge_spans(Span(*row) for row in rows)
-    limit = min(EVENTS_PER_STEP, _steps.size)
+    limit = min(EVENTS_PER_STEP, moves.steps.size)
     examined = _examine([first], limit)
     if len(examined) == limit:
         last = examined[-1]

@@ -9,7 +9,7 @@ from typing import LiteralString
 
 from django.db import transaction
 
-from core.database import distribution, locks, nodes, pace, sql, statistics
+from core.database import locks, pace, products, sql, statistics
 from core.jobs.run import run_due
 from engagement import changes, traces
 from engagement.models import ScoreSet
@@ -123,11 +123,8 @@ def _resting(finish_times: Mapping[int, float], met: Set[int]) -> set[int]:
 
 def _next_products(resting: Set[int]) -> list[int]:
     """The unfinished products with requests, in the order of their turns."""
-    if distribution.is_distributed():
-        rows = sql.fetch(_PRODUCTS_ON_NODES, {"reachable": nodes.reachable_products()})
-    else:
-        rows = sql.fetch(_PRODUCTS)
-    ids = [product_id for (product_id,) in rows if product_id not in resting]
+    waiting = products.with_rows("engagement_stalemark")
+    ids = [product_id for product_id in waiting if product_id not in resting]
     return sorted(ids, key=lambda product_id: (product_id <= _last_product, product_id))
 
 
@@ -152,20 +149,6 @@ class SubjectIds:
         return users + [rescore_queue.rescore_account(product_id, id) for id in self.accounts]
 
 
-# Walks the index from product to product, because reading every request takes longer.
-_PRODUCTS: LiteralString = """
-    WITH RECURSIVE products AS (
-        (SELECT product_id FROM engagement_stalemark ORDER BY product_id LIMIT 1)
-        UNION ALL
-        SELECT (SELECT m.product_id FROM engagement_stalemark m
-                WHERE m.product_id > p.product_id ORDER BY m.product_id LIMIT 1)
-        FROM products p WHERE p.product_id IS NOT NULL)
-    SELECT product_id FROM products WHERE product_id IS NOT NULL
-"""
-# The nodes count side by side, and no recursion leaves a node.
-_PRODUCTS_ON_NODES: LiteralString = f"""
-    SELECT DISTINCT product_id FROM engagement_stalemark m WHERE {nodes.among_reachable("m")}
-"""
 _TAKE: LiteralString = f"""
     WITH taken AS (
         DELETE FROM engagement_stalemark m

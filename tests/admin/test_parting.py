@@ -6,8 +6,10 @@ from django.urls import reverse
 
 from access.models import TrailEntry
 from engagement.models import PartRequest, Product, User
-from engagement.recording import parting, reattribution
-from tests.engagement.history import alias, identify, tell, track
+from engagement.recording import parting
+from engagement.recording.jobs import MOVE_PARTED, REATTRIBUTE
+from tests.engagement.history import NOON, alias, identify, tell, track
+from tests.jobs import run_job, step_job
 
 pytestmark = pytest.mark.django_db
 
@@ -46,12 +48,13 @@ def test_it_parts_shows_the_progress_and_leaves_a_trail(
         "kiosk is a user of its own. 3 events move there in the background."
     ]
     assert answer.context["progress"].startswith("An id is being parted: 0 of 3 events have moved")
-    parting._step()
+    step_job(MOVE_PARTED, NOON)
     kiosk = User.objects.get(external_id="kiosk")
     for user in (ada, kiosk):
         page = root.get(address(user, "change"))
         assert "2 of 3 events have moved" in page.context["progress"]
-    assert parting.process_requests() and reattribution.process_requests()
+    run_job(MOVE_PARTED, NOON)
+    run_job(REATTRIBUTE, NOON)
     assert not root.get(address(ada, "change")).context["progress"]
     entry = TrailEntry.objects.get(kind="user")
     assert (entry.note, entry.object_id, entry.object_name) == (

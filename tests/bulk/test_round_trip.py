@@ -28,7 +28,8 @@ from engagement.messages import (
     Track,
 )
 from engagement.models import DailyCount, Event, ForgottenSubject, Product, User
-from engagement.recording import moving, reattribution
+from engagement.recording import moving
+from engagement.recording.jobs import MOVE_JOINED, REATTRIBUTE
 from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting, maintenance
@@ -51,6 +52,7 @@ from tests.engagement.history import (
     track,
 )
 from tests.engagement.test_order_does_not_matter import scores
+from tests.jobs import run_job, step_job
 from tests.pipeline.waiting import at_once
 
 # An export takes a snapshot of its own.
@@ -269,10 +271,10 @@ def test_rows_that_are_still_to_be_moved_are_exported_as_the_other_users(
     # Retention leaves counts without events.
     Event.objects.filter(occurred_at__lt=at(-1)).delete()
     tell(acme, alias("old", "new"))
-    moving._step()
+    step_job(MOVE_JOINED, NOON)
     copy = copied(acme)
-    moving.process_requests()
-    reattribution.process_requests()
+    run_job(MOVE_JOINED, NOON)
+    run_job(REATTRIBUTE, NOON)
     assert_same(copy, acme)
 
 

@@ -21,8 +21,9 @@ from engagement.models import (
     User,
     UserEngagement,
 )
-from engagement.recording import aliases, daily_counts, moving, reattribution
+from engagement.recording import aliases, moving, reattribution
 from engagement.recording.aliases import StoredAlias, current_id
+from engagement.recording.jobs import MOVE_JOINED, REATTRIBUTE
 from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal.forgetting import erase_forgotten, forget, lift_suppression
@@ -40,6 +41,7 @@ from tests.engagement.history import (
     track,
 )
 from tests.engagement.test_order_does_not_matter import scores, two_tellings
+from tests.jobs import run_job, step_job
 
 pytestmark = pytest.mark.django_db
 
@@ -193,7 +195,8 @@ def much(acme: Product) -> None:
 
 
 def after_all(product: Product) -> dict[str, Any]:
-    assert moving.process_requests() and reattribution.process_requests()
+    run_job(MOVE_JOINED, NOON)
+    run_job(REATTRIBUTE, NOON)
     assert not JoinRequest.objects.exists() and not ReattributionRequest.objects.exists()
     return state(product)
 
@@ -222,33 +225,11 @@ def test_much_is_moved_in_bounded_steps_with_the_same_result(
     assert count_of(acme) == {"old": 8, "new": 1}
     # What arrives between the steps is recorded for the new user.
     steps = 0
-    while moving._step():
+    while step_job(MOVE_JOINED, NOON):
         steps += 1
         assert sum(count_of(acme).values()) == 9
     assert steps > 4
     assert comparable(after_all(acme)) == comparable(state(globex))
-
-
-@pytest.mark.usefixtures("few_at_once")
-def test_a_crash_in_a_step_loses_and_repeats_nothing(
-    acme: Product, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    much(acme)
-    tell(acme, alias("old", "new"))
-    assert moving._step()
-    before = state(acme)
-
-    class Crash(Exception):
-        pass
-
-    def crash(counts: daily_counts.CountsByKey) -> None:
-        raise Crash
-
-    with monkeypatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(daily_counts, "add", crash)
-        moving.process_requests()
-    assert state(acme) == before
-    assert set(count_of_events(after_all(acme))) == {"new"}
 
 
 def count_of_events(state: dict[str, Any]) -> list[str]:
@@ -289,8 +270,8 @@ def test_moving_step_by_step_between_any_messages_gives_the_same(
         for batch in batches:
             record([ReceivedMessage(split.pk, place, NOON, messages[place]) for place in batch])
             for _ in range(data.draw(st.integers(0, 3))):
-                moving._step()
-                reattribution._step()
+                step_job(MOVE_JOINED, NOON)
+                step_job(REATTRIBUTE, NOON)
         after_all(split)
     rescore(NOON)
 
@@ -334,9 +315,9 @@ def test_a_user_is_forgotten_with_all_ids(acme: Product, named: str) -> None:
 def test_a_user_is_forgotten_with_rows_that_were_to_move(acme: Product) -> None:
     much(acme)
     tell(acme, alias("old", "new"))
-    moving._step()
+    step_job(MOVE_JOINED, NOON)
     assert forget(user(acme, "new"), NOON)
-    moving.process_requests()
+    run_job(MOVE_JOINED, NOON)
     assert_nothing_is_left()
 
 
@@ -344,7 +325,7 @@ def test_a_user_is_forgotten_with_rows_that_were_to_move(acme: Product) -> None:
 def test_an_account_is_forgotten_with_events_that_were_to_move(acme: Product) -> None:
     much(acme)
     tell(acme, alias("old", "new"))
-    moving._step()
+    step_job(MOVE_JOINED, NOON)
     assert forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, "hooli"), NOON)
     assert erase_forgotten()
     rest = after_all(acme)

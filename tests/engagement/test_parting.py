@@ -22,7 +22,8 @@ from engagement.models import (
     User,
     UserEngagement,
 )
-from engagement.recording import daily_counts, moving, parting, reattribution
+from engagement.recording import moving, parting
+from engagement.recording.jobs import MOVE_JOINED, MOVE_PARTED, REATTRIBUTE
 from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal.forgetting import erase_forgotten, forget
@@ -30,13 +31,15 @@ from engagement.removal.maintenance import thin_memberships
 from engagement.rescoring.rescore import rescore
 from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, alias, at, identify, state, tell, track
+from tests.jobs import run_job, step_job
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def settle(product: Product) -> dict[str, Any]:
-    assert moving.process_requests() and parting.process_requests()
-    assert reattribution.process_requests()
+    run_job(MOVE_JOINED, NOON)
+    run_job(MOVE_PARTED, NOON)
+    run_job(REATTRIBUTE, NOON)
     for model in (JoinRequest, PartRequest, ReattributionRequest):
         assert not model.objects.filter(product=product).exists(), model
     return state(product)
@@ -160,7 +163,7 @@ def test_counts_and_events_agree_after_every_step(joined: Product) -> None:
     part(joined, "kiosk")
     assert PartRequest.objects.get().total == 11
     steps = 0
-    while parting._step():
+    while step_job(MOVE_PARTED, NOON):
         steps += 1
         now = state(joined)
         counted = {key[:3]: count for key, (count, _) in now["counts"].items()}
@@ -174,33 +177,10 @@ def test_counts_and_events_agree_after_every_step(joined: Product) -> None:
 
 
 @pytest.mark.usefixtures("small_steps")
-def test_a_crash_in_a_step_loses_and_repeats_nothing(
-    joined: Product, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settle(joined)
-    part(joined, "ada")
-    assert parting._step()
-    before, request = state(joined), list(PartRequest.objects.values())
-
-    class Crash(Exception):
-        pass
-
-    def crash(counts: daily_counts.CountsByKey) -> None:
-        raise Crash
-
-    with monkeypatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(daily_counts, "add", crash)
-        parting.process_requests()
-    assert (state(joined), list(PartRequest.objects.values())) == (before, request)
-    settle(joined)
-    assert sorted(map(len, report_of(joined).values())) == [1, 2, 2]
-
-
-@pytest.mark.usefixtures("small_steps")
 def test_an_alias_between_the_steps_joins_them_again(joined: Product) -> None:
     before = settle(joined)
     part(joined, "kiosk")
-    parting._step()
+    step_job(MOVE_PARTED, NOON)
     tell(joined, alias("kiosk", "ada", -5))
     assert settle(joined) == before
 

@@ -20,7 +20,8 @@ from engagement.models import (
     RescoreRequest,
     User,
 )
-from engagement.recording import daily_counts, reattribution
+from engagement.recording import reattribution
+from engagement.recording.jobs import REATTRIBUTE
 from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal.deletion import request_deletion, resume_deletion
@@ -29,6 +30,7 @@ from engagement.rescoring.rescore import rescore
 from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, at, identify, state, tell, track
 from tests.engagement.test_order_does_not_matter import scores, two_tellings
+from tests.jobs import run_job, step_job
 
 pytestmark = pytest.mark.django_db
 
@@ -68,7 +70,7 @@ def test_a_batch_moves_a_bounded_number_of_events_itself(acme: Product) -> None:
 
     assert by_account() == {"initech": 1200}
     assert ReattributionRequest.objects.count() == 1
-    assert reattribution.process_requests()
+    run_job(REATTRIBUTE, NOON)
     assert by_account() == counts_by_account(acme) == {"hooli": 1200}
     assert not ReattributionRequest.objects.exists()
 
@@ -77,7 +79,7 @@ def test_few_events_are_moved_at_once(acme: Product) -> None:
     tell(acme, identify("ann", -1000, group="initech"), *events(0, 5))
     tell(acme, identify("ann", -1, group="hooli"))
     assert by_account() == {"hooli": 5}
-    assert not reattribution.has_requests()
+    assert not ReattributionRequest.objects.exists()
 
 
 @pytest.mark.usefixtures("few_at_once")
@@ -94,7 +96,7 @@ def test_subjects_with_changed_counts_are_rescored(acme: Product) -> None:
     tell(acme, identify("ann", -1, group="hooli"))
     RescoreRequest.objects.all().delete()
 
-    reattribution.process_requests()
+    run_job(REATTRIBUTE, NOON)
 
     accounts = Account.objects.filter(pk__in=RescoreRequest.objects.values("account_id"))
     assert set(accounts.values_list("external_id", flat=True)) == {"initech", "hooli"}
@@ -106,10 +108,10 @@ def test_events_of_the_same_moment_are_moved_in_steps_too(acme: Product) -> None
     tell(acme, identify("ann", -1000, group="initech"), *(track("ann") for _ in range(9)))
     tell(acme, identify("ann", -1, group="hooli"))
 
-    assert reattribution._step()
+    assert step_job(REATTRIBUTE, NOON)
     assert by_account() == {"initech": 7, "hooli": 2}
     assert counts_by_account(acme) == by_account()
-    assert reattribution.process_requests()
+    run_job(REATTRIBUTE, NOON)
     assert by_account() == counts_by_account(acme) == {"hooli": 9}
 
 
@@ -117,7 +119,7 @@ def test_events_of_the_same_moment_are_moved_in_steps_too(acme: Product) -> None
 def test_after_each_step_the_counts_match_the_events(acme: Product) -> None:
     tell(acme, identify("ann", -1000, group="initech"), *events(-5, 9))
     tell(acme, identify("ann", 1.5, group="hooli"), identify("ann", 5.5, group="umbrella"))
-    while reattribution._step():
+    while step_job(REATTRIBUTE, NOON):
         assert counts_by_account(acme) == by_account()
         for row in DailyCount.objects.all():
             day = Event.objects.filter(account_id=row.account_id, occurred_at__date=row.day)
@@ -126,38 +128,15 @@ def test_after_each_step_the_counts_match_the_events(acme: Product) -> None:
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_a_crash_in_a_step_loses_and_repeats_nothing(
-    acme: Product, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tell(acme, identify("ann", -1000, group="initech"), *events(0, 9))
-    tell(acme, identify("ann", -1, group="hooli"))
-    assert reattribution._step()
-
-    class Crash(Exception):
-        pass
-
-    def crash(counts: daily_counts.CountsByKey) -> None:
-        raise Crash
-
-    with monkeypatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(daily_counts, "add", crash)
-        reattribution.process_requests()
-    assert by_account() == counts_by_account(acme) == {"initech": 7, "hooli": 2}
-
-    assert reattribution.process_requests()
-    assert by_account() == counts_by_account(acme) == {"hooli": 9}
-
-
-@pytest.mark.usefixtures("few_at_once")
 def test_memberships_and_events_that_arrive_between_steps_count(acme: Product) -> None:
     tell(acme, identify("ann", -1000, group="initech"), *events(0, 9))
     tell(acme, identify("ann", -1, group="hooli"))
-    reattribution._step()
+    step_job(REATTRIBUTE, NOON)
     tell(acme, identify("ann", 4.5, group="umbrella"), *events(0, 9))
-    reattribution._step()
+    step_job(REATTRIBUTE, NOON)
     tell(acme, identify("ann", -2, group="initech"), identify("ann", 7.5, group="initech"))
 
-    assert reattribution.process_requests()
+    run_job(REATTRIBUTE, NOON)
 
     assert by_account() == counts_by_account(acme) == {"hooli": 10, "umbrella": 6, "initech": 2}
 
@@ -168,8 +147,8 @@ def test_users_take_turns(acme: Product) -> None:
         tell(acme, identify(name, -1000, group="initech"))
         tell(acme, *(track(name, hours=hour) for hour in range(9)))
         tell(acme, identify(name, -1, group="hooli"))
-    reattribution._step()
-    reattribution._step()
+    step_job(REATTRIBUTE, NOON)
+    step_job(REATTRIBUTE, NOON)
     moved = Event.objects.filter(account__external_id="hooli")
     assert sorted(moved.values_list("user__external_id", flat=True)) == ["ann", "ann", "bob", "bob"]
 
@@ -184,7 +163,7 @@ def test_many_spans_of_a_user_make_one_request(
     tell(acme, *(identify("ann", hour, group="hooli") for hour in (2, 10, 20)))
     request = ReattributionRequest.objects.get()
     assert (request.start_at, request.end_at) == (at(2), at(24))
-    reattribution.process_requests()
+    run_job(REATTRIBUTE, NOON)
     assert by_account() == counts_by_account(acme) == {"initech": 32, "hooli": 8}
 
 
@@ -205,9 +184,9 @@ def test_the_result_is_the_same_as_moving_all_events_at_once(
         for batch in batches:
             record([ReceivedMessage(split.pk, place, NOON, messages[place]) for place in batch])
             for _ in range(data.draw(st.integers(0, 3))):
-                reattribution._step()
+                step_job(REATTRIBUTE, NOON)
             rescore(NOON)
-        assert reattribution.process_requests()
+        run_job(REATTRIBUTE, NOON)
     rescore(NOON)
 
     assert state(split) == state(once)
@@ -221,11 +200,11 @@ def test_the_result_is_the_same_as_moving_all_events_at_once(
 def test_an_account_is_forgotten_with_the_events_that_were_to_move_there(acme: Product) -> None:
     tell(acme, identify("ann", -1000, group="initech"), *events(0, 12))
     tell(acme, identify("ann", 3.5, group="hooli"), identify("ann", 7.5, group="umbrella"))
-    assert reattribution.has_requests()
+    assert ReattributionRequest.objects.exists()
 
     forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, "hooli"), NOON + timedelta(days=9))
     assert erase_forgotten()
-    reattribution.process_requests()
+    run_job(REATTRIBUTE, NOON)
 
     assert by_account() == counts_by_account(acme) == {"initech": 4, "umbrella": 4}
 
@@ -237,7 +216,7 @@ def test_an_account_is_forgotten_without_the_events_that_were_to_move_away(acme:
 
     forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, "initech"), NOON + timedelta(days=9))
     assert erase_forgotten()
-    reattribution.process_requests()
+    run_job(REATTRIBUTE, NOON)
 
     assert by_account() == counts_by_account(acme) == {"hooli": 8}
     user = User.objects.get()
@@ -248,10 +227,10 @@ def test_an_account_is_forgotten_without_the_events_that_were_to_move_away(acme:
 def test_a_forgotten_user_leaves_no_request(acme: Product) -> None:
     tell(acme, identify("ann", -1000, group="initech"), *events(0, 12))
     tell(acme, identify("ann", 3.5, group="hooli"))
-    reattribution._step()
+    step_job(REATTRIBUTE, NOON)
 
     forget(SubjectRef(acme.pk, SubjectScope.USER, "ann"), NOON + timedelta(days=9))
-    reattribution._step()
+    step_job(REATTRIBUTE, NOON)
     assert erase_forgotten()
 
     for model in (ReattributionRequest, Event, DailyCount, Membership, User):
@@ -267,7 +246,7 @@ def test_a_product_that_is_being_deleted_does_not_hold_up_others(
         tell(product, identify("ann", -1, group="hooli"))
     request_deletion(acme.pk, NOON)
 
-    assert reattribution.process_requests()
+    run_job(REATTRIBUTE, NOON)
 
     assert list(ReattributionRequest.objects.values_list("product", flat=True)) == [acme.pk]
     assert counts_by_account(globex)["hooli"] == 12

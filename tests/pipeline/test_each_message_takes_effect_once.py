@@ -11,11 +11,12 @@ from django.db import OperationalError, connection
 from core.database import retries
 from engagement.messages import Message, ReceivedMessage, Rejection, Track
 from engagement.models import Event, Membership, Product, User
-from engagement.recording import reattribution
+from engagement.recording.jobs import REATTRIBUTE
 from engagement.recording.record import record
 from ingestion.drain import batches, fairness, processing
 from ingestion.models import InboxMessage
 from tests.engagement.history import NOON, group, identify, state, track
+from tests.jobs import run_job
 from tests.pipeline.waiting import (
     at_once,
     counts,
@@ -265,7 +266,7 @@ def test_drains_side_by_side_record_each_message_once(
             for message in zip(ids, repeat(NOON), messages, strict=False)
         ]
     )
-    assert reattribution.process_requests()
+    run_job(REATTRIBUTE, NOON)
     assert state(acme) == state(globex)
 
 
