@@ -150,7 +150,7 @@ class IngestionLogAdmin(ReadOnly, RowPageAdmin):
             if is_newest
             else search.find_messages(product, term, now, reason=reason or ""),
             "status": product_status,
-            "refused": status.count_refused(product.pk, now),
+            "refused": last_24h.count_refused(product.pk, now),
             "oldest_age": product_status.oldest
             and format_age((now - product_status.oldest).total_seconds()),
             "chart": drops_chart(product_status.drops, {"q": term} if term else {}),

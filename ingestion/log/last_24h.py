@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import LiteralString
 
+from django.db.models import Sum
+
 from core.database import sql
 from ingestion.log.hours import RECORDED, start_of_hour
-from ingestion.models import DropReason, HourCount, IngestionKey
+from ingestion.models import DropReason, HourCount, IngestionKey, RefusedCount
 
 # The current hour is the last of them.
 HOURS = 24
@@ -56,14 +58,18 @@ class Last24Hours:
 
 def for_products(product_ids: Collection[int], now: datetime) -> dict[int, Last24Hours]:
     """The last 24 hours of each product, in four queries."""
-    newest = start_of_hour(now)
-    hours = [newest - timedelta(hours=back) for back in range(HOURS - 1, -1, -1)]
+    hours = _hours(now)
     products = {product_id: Last24Hours(hours) for product_id in product_ids}
     indexes = {hour: index for index, hour in enumerate(hours)}
     _add_processed(products, indexes)
     _add_quarantined(products, indexes)
     _add_waiting(products, indexes)
     return products
+
+
+def _hours(now: datetime) -> list[datetime]:
+    newest = start_of_hour(now)
+    return [newest - timedelta(hours=back) for back in range(HOURS - 1, -1, -1)]
 
 
 def _add_processed(products: dict[int, Last24Hours], indexes: dict[datetime, int]) -> None:
@@ -84,9 +90,15 @@ def _add_processed(products: dict[int, Last24Hours], indexes: dict[datetime, int
 
 def count_recorded(product_id: int, now: datetime) -> int:
     """How many messages of the product were recorded in the last 24 hours."""
-    since = start_of_hour(now) - timedelta(hours=HOURS - 1)
-    counts = HourCount.objects.filter(product=product_id, hour__gte=since, reason=RECORDED)
+    counts = HourCount.objects.filter(product=product_id, hour__gte=_hours(now)[0], reason=RECORDED)
     return sum(counts.values_list("count", flat=True))
+
+
+def count_refused(product_id: int, now: datetime) -> dict[str, int]:
+    """The number of refused requests of the last 24 hours by code, the most frequent first."""
+    counts = RefusedCount.objects.filter(product=product_id, hour__gte=_hours(now)[0])
+    by_code = counts.values("code").annotate(total=Sum("count")).order_by("-total", "code")
+    return dict(by_code.values_list("code", "total"))
 
 
 _QUARANTINED: LiteralString = """

@@ -292,17 +292,16 @@ def _event_hits(product_id: int, rows: Sequence[EventRow], message_id: str = "")
             message_id,
             row.occurred_at,
         )
-        state, explanation, remedy = _event_outcome(row, message, user.is_identified)
+        counts_for = (
+            f"the user and account {message.account}"
+            if message.account
+            else "the user and no account"
+        )
+        state, explanation, remedy = event_outcome(
+            message, row.received_at, user.is_identified, counts_for
+        )
         hits.append(SearchHit(row.arrival, state, message, row.received_at, explanation, remedy))
     return hits
-
-
-def _event_outcome(
-    row: EventRow, message: MessageSummary, is_identified: bool
-) -> tuple[MessageState, str, str]:
-    """The event's state, explanation and remedy."""
-    account = f"account {message.account}" if message.account else "no account"
-    return event_outcome(message, row.received_at, is_identified, f"the user and {account}")
 
 
 def event_outcome(

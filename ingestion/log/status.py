@@ -5,17 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from django.db.models import Count, Max, Sum
+from django.db.models import Count, Max
 
 from ingestion.log import last_24h
-from ingestion.log.hours import start_of_hour
-from ingestion.models import (
-    DropCount,
-    DroppedMessage,
-    DropReason,
-    QuarantinedMessage,
-    RefusedCount,
-)
+from ingestion.models import DropCount, DroppedMessage, DropReason, QuarantinedMessage
 
 # Including today.
 CHART_DAYS = 30
@@ -80,14 +73,6 @@ def daily_drops(product_id: int | None, now: datetime) -> DailyDrops:
         counts[DropReason(reason)][(day - days[0]).days] += count
     # In the order of declaration, so that each reason keeps its color.
     return DailyDrops(days, {reason: counts[reason] for reason in DropReason if reason in counts})
-
-
-def count_refused(product_id: int, now: datetime) -> dict[str, int]:
-    """The number of refused requests of the last 24 hours by code, the most frequent first."""
-    since = start_of_hour(now) - timedelta(hours=last_24h.HOURS - 1)
-    counts = RefusedCount.objects.filter(product=product_id, hour__gte=since)
-    by_code = counts.values("code").annotate(total=Sum("count")).order_by("-total", "code")
-    return dict(by_code.values_list("code", "total"))
 
 
 def unknown_senders() -> Sequence[UnknownSender]:

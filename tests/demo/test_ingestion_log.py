@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from engagement.models import Product
 from harness.demo.ingestion_log import fill_last_24h
-from ingestion.log import newest, status
+from ingestion.log import last_24h, newest
 from ingestion.log.search import MessageState
 from tests.start.test_commands import output_of
 
@@ -23,4 +23,4 @@ def test_the_newest_messages_are_of_all_kinds_and_outcomes() -> None:
     assert states >= {MessageState.RECORDED, MessageState.DOUBTFUL_TIME, MessageState.REFUSED}
     groups = newest.newest_messages(product, now, kind="group").entries
     assert len(groups) == 3 and "Sent these traits: " in groups[0].explanation
-    assert status.count_refused(product.pk, now) == {"missing_field": 17}
+    assert last_24h.count_refused(product.pk, now) == {"missing_field": 17}

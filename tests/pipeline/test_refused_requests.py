@@ -13,7 +13,7 @@ from engagement.models import Product
 from ingestion import refusals, retention
 from ingestion.drain import processing
 from ingestion.errors import IngestionError
-from ingestion.log import newest, search, status
+from ingestion.log import last_24h, newest, search
 from ingestion.log.newest import Outcome
 from ingestion.models import (
     DroppedMessage,
@@ -61,13 +61,13 @@ def test_a_refused_request_is_counted_and_shown_without_its_body(
     assert not RefusedRequest.objects.exists()
     collector.save()
 
-    assert status.count_refused(acme.pk, timezone.now()) == {
+    assert last_24h.count_refused(acme.pk, timezone.now()) == {
         "missing_field": 2,
         "invalid_field": 1,
         "invalid_json": 1,
         "payload_too_large": 1,
     }
-    assert status.count_refused(globex.pk, timezone.now()) == {}
+    assert last_24h.count_refused(globex.pk, timezone.now()) == {}
     samples = RefusedRequest.objects.filter(product=acme).order_by("id")
     assert [(sample.endpoint, sample.kind, sample.status, sample.code) for sample in samples] == [
         ("/v2/track", "track", 400, "missing_field"),
@@ -114,7 +114,7 @@ def test_a_flood_of_refused_requests_is_counted_and_takes_bounded_room(
         collector.save()
     post("/v2/track", b"{")
     collector.save()
-    assert status.count_refused(acme.pk, timezone.now()) == {
+    assert last_24h.count_refused(acme.pk, timezone.now()) == {
         "missing_field": 120,
         "invalid_json": 1,
     }
