@@ -9,7 +9,6 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
-from django.core.exceptions import PermissionDenied
 from django.db.models import Field, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
@@ -17,7 +16,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils.http import urlencode
 
-from access.pages.pages import ExtraView, PageAction, PageAdmin
+from access.pages.pages import ChoosingAdmin, ExtraView, PageAction
 from access.pages.scoping import deferred_script, visible_products
 from access.pages.subject_urls import subject_list_url, trait_values_url
 from console.rules import previews
@@ -155,7 +154,7 @@ class TypeFilter(admin.ChoicesFieldListFilter):
 
 
 @admin.register(Segment)
-class SegmentAdmin(PageAdmin):
+class SegmentAdmin(ChoosingAdmin):
     empty_text = (
         "There are no segments yet. One groups the users or accounts that match its conditions."
     )
@@ -236,18 +235,11 @@ class SegmentAdmin(PageAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return ["workspace", "scope_label", "rule"] if obj else []
 
-    def add_view(
-        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        is_chosen = request.GET.get("workspace") and request.GET.get("scope")
-        if request.method != "POST" and not is_chosen:
-            return self._choose_view(request)
-        return super().add_view(request, form_url, extra_context)
+    def is_chosen(self, request: HttpRequest) -> bool:
+        return bool(request.GET.get("workspace") and request.GET.get("scope"))
 
-    def _choose_view(self, request: HttpRequest) -> HttpResponse:
+    def choose_page(self, request: HttpRequest) -> HttpResponse:
         """Ask for the workspace and scope of a new segment."""
-        if not self.has_add_permission(request):
-            raise PermissionDenied
         return self.render_page(
             request,
             "admin/engagement/choose_segment.html",
@@ -299,21 +291,16 @@ class SegmentAdmin(PageAdmin):
         query: dict[str, Any] = {"workspace": obj.workspace_id, "scope": obj.scope, "like": obj.pk}
         return [PageAction("Duplicate", f"{self.view_url('add')}?{urlencode(query)}")]
 
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Any | None = None,
-    ) -> HttpResponse:
+    def form_context(
+        self, request: HttpRequest, context: dict[str, Any], obj: Any
+    ) -> dict[str, Any]:
         form = context["adminform"].form
         if form.rows is None:
             # Only a made-up URL or form lacks a valid workspace.
             raise Http404
         segment: Segment = form.instance
-        context |= {
+        return {
+            **super().form_context(request, context, obj),
             "rows": form.rows if obj is None or self.has_change_permission(request, obj) else None,
             "segment": segment,
             "preview": self._preview(segment.workspace, form.rows, segment),
@@ -321,7 +308,6 @@ class SegmentAdmin(PageAdmin):
             "values_url": trait_values_url(segment.workspace_id),
             "members_url": _members_url(segment) if obj else None,
         }
-        return super().render_change_form(request, context, add, change, form_url, obj)
 
     # --- The preview --------------------------------------------------------------------------
 

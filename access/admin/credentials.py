@@ -180,21 +180,13 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
         """Redirect to the new credential's page, which shows its secret."""
         return redirect(self.view_url("change", obj))
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        credential = self.get_object(request, object_id)
+    def page_context(self, request: HttpRequest, obj: Credential) -> dict[str, Any]:
         secret = None
-        if request.method == "GET" and request.session.get(SESSION_KEY) == self._ticket(object_id):
+        if request.method == "GET" and request.session.get(SESSION_KEY) == self._ticket(obj.pk):
             del request.session[SESSION_KEY]
-            if credential and self.has_change_permission(request, credential):
-                secret = self._show_secret(request, credential)
-        usage = self.usage_context(request, credential, secret) if credential else {}
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **usage})
+            if self.has_change_permission(request, obj):
+                secret = self._show_secret(request, obj)
+        return self.usage_context(request, obj, secret)
 
     def reveal_view(self, request: HttpRequest, credential: Credential) -> HttpResponseBase:
         """Record the request in the trail, and show the secret on the login's next page."""

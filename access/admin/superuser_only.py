@@ -36,6 +36,7 @@ from access.admin.login import may_use_password
 from access.logins import addresses, identities, second_factors, security_log, sessions
 from access.logins import invites as logins
 from access.models import ProvenAddress
+from access.pages.form_context import FormContext
 from access.pages.history import TrailingAdmin
 from access.pages.labels import RenamedOptions
 from access.pages.lookups import BoundedLookups
@@ -106,7 +107,14 @@ def _superuser(request: HttpRequest) -> AdminUser:
     return request.user
 
 
-class LoginAdmin(RenamedOptions, SuperusersOnly, TrailingAdmin, BoundedLookups, UserAdmin):  # type: ignore[type-arg]
+class LoginAdmin(
+    RenamedOptions,
+    SuperusersOnly,
+    FormContext,
+    TrailingAdmin,
+    BoundedLookups,
+    UserAdmin,  # type: ignore[type-arg]
+):
     """People who log in to the admin. "Users" are the customers' users."""
 
     names = ("login", "logins")
@@ -154,18 +162,10 @@ class LoginAdmin(RenamedOptions, SuperusersOnly, TrailingAdmin, BoundedLookups, 
         request.META[_LOGIN] = login
         return login
 
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Any = None,
-    ) -> HttpResponse:
-        if obj is not None:
-            context |= {"title": obj.get_username(), "subtitle": None}
-        return super().render_change_form(request, context, add, change, form_url, obj)
+    def form_context(
+        self, request: HttpRequest, context: dict[str, Any], obj: Any
+    ) -> dict[str, Any]:
+        return {} if obj is None else {"title": obj.get_username(), "subtitle": None}
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
@@ -116,16 +116,9 @@ class TrailAdmin(RenamedOptions, ReadOnly, PageAdmin):
         entries.record(entries.actor_of(request), entries.Action.EXPORTED, "export", note="Trail.")
         return csv_response("trail", HEADER, _cells(rows.select_related("product")))
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: Any = None,
-    ) -> HttpResponse:
+    def page_context(self, request: HttpRequest, obj: TrailEntry) -> dict[str, Any]:
         # Nobody changes an entry.
-        context = {"has_history": False, **(extra_context or {})}
-        return super().change_view(request, object_id, form_url, context)
+        return {"has_history": False}
 
     @admin.display(description="time", ordering="at")
     def ago(self, entry: TrailEntry) -> str:

@@ -12,6 +12,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
+from access.pages.form_context import FormContext
 from access.pages.scoping import ProductScopedAdmin, without_editing_scripts
 
 # What a page's own column returns for no value. Django would write None.
@@ -56,7 +57,7 @@ class ExtraView:
         return f"<path:object_id>/{page}" if self.needs_row else page
 
 
-class PageAdmin(ProductScopedAdmin):
+class PageAdmin(FormContext, ProductScopedAdmin):
     """Adds buttons and tables to a row's page, and the views of ``extra_views``."""
 
     change_form_template = "admin/engagement/change_form.html"
@@ -69,23 +70,20 @@ class PageAdmin(ProductScopedAdmin):
         """What the page's template shows besides the fields."""
         return {}
 
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Any | None = None,
-    ) -> HttpResponse:
-        if obj is not None:
+    def form_context(
+        self, request: HttpRequest, context: dict[str, Any], obj: Any
+    ) -> dict[str, Any]:
+        if obj is None:
+            return {}
+        may_change = self.has_change_permission(request, obj)
+        return {
             # The breadcrumbs say what kind of row it is.
-            context |= {"title": getattr(obj, "name", None) or str(obj), "subtitle": None}
-            context["page_actions"] = self.page_actions(request, obj)
-            context.update(self.page_context(request, obj))
-            if not self.has_change_permission(request, obj):
-                context["media"] = without_editing_scripts(context["media"])
-        return super().render_change_form(request, context, add, change, form_url, obj)
+            "title": getattr(obj, "name", None) or str(obj),
+            "subtitle": None,
+            "media": context["media"] if may_change else without_editing_scripts(context["media"]),
+            "page_actions": self.page_actions(request, obj),
+            **self.page_context(request, obj),
+        }
 
     def get_urls(self) -> list[URLPattern]:
         extra_urls = [
@@ -165,6 +163,26 @@ class OutboundFormAdmin(PageAdmin):
             self._changeform_view  # type: ignore[attr-defined]
         )
         return view(request, object_id, form_url, extra_context)
+
+
+class ChoosingAdmin(PageAdmin):
+    """Asks what a new row is about before it shows the form."""
+
+    def is_chosen(self, request: HttpRequest) -> bool:
+        """Whether the URL says what the new row is about."""
+        raise NotImplementedError
+
+    def choose_page(self, request: HttpRequest) -> HttpResponse:
+        raise NotImplementedError
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if request.method == "POST" or self.is_chosen(request):
+            return super().add_view(request, form_url, extra_context)
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        return self.choose_page(request)
 
 
 class RowPageAdmin(PageAdmin):

@@ -205,15 +205,10 @@ class WorkspaceAdmin(PageAdmin):
     def audience_rule(self, workspace: Workspace) -> str:
         return describe_rule(parse_rule(workspace.audience, "user", for_audience=True))
 
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Any | None = None,
-    ) -> HttpResponse:
+    def form_context(
+        self, request: HttpRequest, context: dict[str, Any], obj: Any
+    ) -> dict[str, Any]:
+        context = context | super().form_context(request, context, obj)
         rows = context["adminform"].form.rows
         if workspace := obj or self._planned(request):
             recent = self._recent_events(request, workspace)
@@ -232,7 +227,7 @@ class WorkspaceAdmin(PageAdmin):
                 "effect": self._effect(request, obj),
                 "effect_url": self.view_url("effect", obj),
             }
-        return super().render_change_form(request, context, add, change, form_url, obj)
+        return context
 
     # --- Previews and progress ----------------------------------------------------------------
 

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from access.pages.pages import ExtraView, OutboundFormAdmin, PageAction
+from access.pages.pages import ChoosingAdmin, ExtraView, OutboundFormAdmin, PageAction
 from access.pages.place import find_place
 from access.pages.scoping import ProductFilter
 from access.trail.models_followed import follow
@@ -45,7 +44,7 @@ follow(
 
 
 @admin.register(ScheduledExport)
-class ScheduledExportAdmin(OutboundFormAdmin):
+class ScheduledExportAdmin(OutboundFormAdmin, ChoosingAdmin):
     empty_text = (
         "There are no scheduled exports yet. One writes accounts, users, and "
         "scores to files, every day or every week."
@@ -109,13 +108,8 @@ class ScheduledExportAdmin(OutboundFormAdmin):
         fields = [name for name in self.get_fields(request, obj) if name not in SECRETS]
         return super().get_form(request, obj, change, **{**kwargs, "fields": fields})
 
-    def add_view(
-        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        is_chosen = request.GET.get("workspace") and _chosen_kind(request)
-        if request.method != "POST" and not is_chosen:
-            return self._choose_view(request)
-        return super().add_view(request, form_url, extra_context)
+    def is_chosen(self, request: HttpRequest) -> bool:
+        return bool(request.GET.get("workspace") and _chosen_kind(request))
 
     def _workspaces(self, request: HttpRequest) -> QuerySet[Workspace]:
         field = ScheduledExport._meta.get_field("workspace")
@@ -123,10 +117,8 @@ class ScheduledExportAdmin(OutboundFormAdmin):
         workspaces: QuerySet[Workspace] = choices.queryset.select_related("product")
         return workspaces
 
-    def _choose_view(self, request: HttpRequest) -> HttpResponse:
+    def choose_page(self, request: HttpRequest) -> HttpResponse:
         """Ask for the workspace and the store of a new export."""
-        if not self.has_add_permission(request):
-            raise PermissionDenied
         workspaces = self._workspaces(request)
         product = find_place(request).product_id
         if product is not None:
@@ -139,19 +131,13 @@ class ScheduledExportAdmin(OutboundFormAdmin):
             kinds=[(kind, label) for kind, label in Kind.choices if _is_offered(kind)],
         )
 
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Any | None = None,
-    ) -> HttpResponse:
-        if add and not _is_workspace(request, self._workspaces(request)):
+    def form_context(
+        self, request: HttpRequest, context: dict[str, Any], obj: Any
+    ) -> dict[str, Any]:
+        if obj is None and not _is_workspace(request, self._workspaces(request)):
             # Only a made-up URL lacks a valid workspace.
             raise Http404
-        return super().render_change_form(request, context, add, change, form_url, obj)
+        return super().form_context(request, context, obj)
 
     def save_model(
         self, request: HttpRequest, obj: ScheduledExport, form: Any, change: bool

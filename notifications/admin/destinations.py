@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -14,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from access.admin.products import ProductAdmin, Section
-from access.pages.pages import ExtraView, OutboundFormAdmin, PageAction
+from access.pages.pages import ChoosingAdmin, ExtraView, OutboundFormAdmin, PageAction
 from access.pages.place import requested_product
 from access.pages.scoping import ProductFilter
 from access.trail.models_followed import follow
@@ -53,7 +52,7 @@ def _has_two_secrets(destination: Destination) -> bool:
 
 
 @admin.register(Destination)
-class DestinationAdmin(OutboundFormAdmin):
+class DestinationAdmin(OutboundFormAdmin, ChoosingAdmin):
     empty_text = (
         "There are no destinations yet. A webhook, a channel of a chat, or an "
         "email address gets the notifications."
@@ -109,17 +108,11 @@ class DestinationAdmin(OutboundFormAdmin):
         fields = ["name", "digest"] if change else ["product", "kind", "name", "digest"]
         return super().get_form(request, obj, change, **{**kwargs, "fields": fields})
 
-    def add_view(
-        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        if request.method != "POST" and not _chosen_kind(request):
-            return self._choose_view(request)
-        return super().add_view(request, form_url, extra_context)
+    def is_chosen(self, request: HttpRequest) -> bool:
+        return bool(_chosen_kind(request))
 
-    def _choose_view(self, request: HttpRequest) -> HttpResponse:
+    def choose_page(self, request: HttpRequest) -> HttpResponse:
         """Ask for the kind of a new destination."""
-        if not self.has_add_permission(request):
-            raise PermissionDenied
         product = Destination._meta.get_field("product")
         choices: Any = self.formfield_for_foreignkey(product, request)
         products: QuerySet[Product] = choices.queryset
@@ -158,20 +151,6 @@ class DestinationAdmin(OutboundFormAdmin):
 
     # --- The page -----------------------------------------------------------------------------
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        if request.method == "GET" and str(request.session.get(SESSION_KEY)) == object_id:
-            del request.session[SESSION_KEY]
-            destination = self.get_object(request, object_id)
-            if destination and self.has_change_permission(request, destination):
-                self._show_secret(request, destination)
-        return super().change_view(request, object_id, form_url, extra_context)
-
     def _show_secret(self, request: HttpRequest, destination: Destination) -> None:
         try:
             secret = destination.secret_list()[0]
@@ -205,6 +184,10 @@ class DestinationAdmin(OutboundFormAdmin):
         return actions
 
     def page_context(self, request: HttpRequest, obj: Destination) -> dict[str, Any]:
+        if request.method == "GET" and request.session.get(SESSION_KEY) == obj.pk:
+            del request.session[SESSION_KEY]
+            if self.has_change_permission(request, obj):
+                self._show_secret(request, obj)
         related = ("segment", "filter_segment", "workspace")
         subscriptions = Subscription.objects.filter(destination=obj).select_related(*related)
         log = OutboxMessage.objects.filter(destination=obj)

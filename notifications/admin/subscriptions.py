@@ -3,13 +3,12 @@
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.http import urlencode
 
-from access.pages.pages import PageAdmin
+from access.pages.pages import ChoosingAdmin
 from access.pages.place import requested_product
 from access.pages.scoping import ProductFilter
 from access.trail.models_followed import follow
@@ -37,7 +36,7 @@ LISTED_MESSAGES = 10
 
 
 @admin.register(Subscription)
-class SubscriptionAdmin(PageAdmin):
+class SubscriptionAdmin(ChoosingAdmin):
     empty_text = (
         "There are no subscriptions yet. One tells people or programs of a "
         "change: for example, that an account enters a segment."
@@ -90,18 +89,11 @@ class SubscriptionAdmin(PageAdmin):
             return names
         return [name for name in names if name not in ("workspace", "trigger")]
 
-    def add_view(
-        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        is_chosen = request.GET.get("workspace") and _chosen_trigger(request)
-        if request.method != "POST" and not is_chosen:
-            return self._choose_view(request)
-        return super().add_view(request, form_url, extra_context)
+    def is_chosen(self, request: HttpRequest) -> bool:
+        return bool(request.GET.get("workspace") and _chosen_trigger(request))
 
-    def _choose_view(self, request: HttpRequest) -> HttpResponse:
+    def choose_page(self, request: HttpRequest) -> HttpResponse:
         """Ask for the trigger and the workspace of a new subscription."""
-        if not self.has_add_permission(request):
-            raise PermissionDenied
         field = Subscription._meta.get_field("workspace")
         choices: Any = self.formfield_for_foreignkey(field, request)
         workspaces: QuerySet[Workspace] = choices.queryset.select_related("product")
@@ -117,25 +109,18 @@ class SubscriptionAdmin(PageAdmin):
             destination=parse_id(request.GET.get("destination", "")),
         )
 
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Any | None = None,
-    ) -> HttpResponse:
+    def form_context(
+        self, request: HttpRequest, context: dict[str, Any], obj: Any
+    ) -> dict[str, Any]:
         form = context["adminform"].form
-        if add and not form.is_chosen:
+        if obj is None and not form.is_chosen:
             # Only a made-up URL lacks a valid workspace.
             raise Http404
-        context["subscription"] = form.instance
-        context["is_about_product"] = TRIGGERS[Trigger(form.instance.trigger)].is_about_product
-        response = super().render_change_form(request, context, add, change, form_url, obj)
-        if obj is not None:
-            context["title"] = describe_subscription(obj)
-        return response
+        return {
+            **super().form_context(request, context, obj),
+            "subscription": form.instance,
+            "is_about_product": TRIGGERS[Trigger(form.instance.trigger)].is_about_product,
+        }
 
     def page_context(self, request: HttpRequest, obj: Subscription) -> dict[str, Any]:
         log = OutboxMessage.objects.filter(subscription=obj).order_by("-id")
