@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from access.logins.security_log import client_address
 from core import credentials, request_ids, trace_context
+from core.rate_limits import RateLimit
 from engagement.models import Product
 from ingestion import errors, refusals, validation
 from ingestion.cors import CorsView
@@ -18,7 +19,6 @@ from ingestion.doors.decoding import spelling_hint
 from ingestion.doors.headers import Headers
 from ingestion.errors import IngestionError
 from ingestion.inbox import group_commit
-from ingestion.rate_limits import RateLimit
 
 # Validations of one process. An address may be that of many people.
 REQUESTS_PER_MINUTE = 60

@@ -12,6 +12,7 @@ from typing import LiteralString
 from django.conf import settings
 
 from core.database import sql
+from core.rate_limits import MINUTE, RateLimit
 
 # One key may fill this share of INBOX_LIMIT.
 MAX_KEY_SHARE = 0.5
@@ -24,8 +25,8 @@ MAX_COUNT_TIME_SHARE = 0.05
 MAX_COUNT_PAUSE = 10.0
 
 # Messages without a valid key that one process stores per second, and at once after a pause.
-UNKNOWN_PER_SECOND = 50.0
-UNKNOWN_BURST = 500.0
+UNKNOWN_PER_SECOND = 50
+UNKNOWN_BURST = 500
 # A key is looked up again after this time: it may have been deleted.
 KEY_CACHE_SECONDS = 60.0
 
@@ -79,8 +80,7 @@ class KnownKeys:
     def __init__(self) -> None:
         self._digests: set[bytes] = set()
         self._expires_at = 0.0
-        self._allowance = UNKNOWN_BURST
-        self._allowance_at = time.monotonic()
+        self._allowance = RateLimit(MINUTE * UNKNOWN_PER_SECOND, at_once=UNKNOWN_BURST)
 
     def unknown(self, digests: Collection[bytes]) -> set[bytes]:
         """The digests that are no existing key's."""
@@ -97,10 +97,4 @@ class KnownKeys:
 
     def take_unknown_allowance(self, messages: int) -> int:
         """Reserve room for messages with unknown keys. Returns how many may be stored now."""
-        now = time.monotonic()
-        earned = (now - self._allowance_at) * UNKNOWN_PER_SECOND
-        self._allowance = min(UNKNOWN_BURST, self._allowance + earned)
-        self._allowance_at = now
-        number = min(messages, int(self._allowance))
-        self._allowance -= number
-        return number
+        return self._allowance.take(None, messages)

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import LiteralString, NamedTuple
 
 from core.database import sql
+from core.rate_limits import RateLimit
 from engagement.messages import Alias, Group, Identify, ReceivedMessage, Track
 from engagement.recording.rejection_details import name_traits
-from ingestion.rate_limits import RateLimit
 
 # Of each kind of message, for each product.
 SLOTS = 64

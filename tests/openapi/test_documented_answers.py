@@ -13,11 +13,11 @@ from django.test import Client
 
 from config.openapi import assembly
 from core import credentials
+from core.rate_limits import RateLimit
 from engagement.models import Product, Workspace
 from ingestion import validation, views
 from ingestion.doors import bodies
 from ingestion.inbox import group_commit
-from ingestion.rate_limits import RateLimit
 from readapi import queries
 from readapi.models import ApiToken
 from tests.openapi.conftest import Shapes

@@ -27,8 +27,8 @@ NOBODYS = {"HTTP_AUTHORIZATION": "Basic edk_of_nobody"}
 @pytest.fixture(autouse=True)
 def committer(monkeypatch: pytest.MonkeyPatch) -> Iterator[group_commit.GroupCommitter]:
     """An inbox of the test's own that stores three messages without a valid key, and then none."""
-    monkeypatch.setattr(quotas, "UNKNOWN_BURST", 3.0)
-    monkeypatch.setattr(quotas, "UNKNOWN_PER_SECOND", 0.0)
+    monkeypatch.setattr(quotas, "UNKNOWN_BURST", 3)
+    monkeypatch.setattr(quotas, "UNKNOWN_PER_SECOND", 1e-9)
     group_commit.stop()
     own = group_commit.GroupCommitter()
     monkeypatch.setattr(group_commit, "_committer", own)
@@ -134,7 +134,7 @@ def test_a_known_key_is_asked_for_once(
 def test_after_a_pause_some_are_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    monkeypatch.setattr(quotas, "UNKNOWN_PER_SECOND", 2.0)
+    monkeypatch.setattr(quotas, "UNKNOWN_PER_SECOND", 2)
     keys = quotas.KnownKeys()
     assert [
         keys.take_unknown_allowance(2),

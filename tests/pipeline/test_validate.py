@@ -9,6 +9,7 @@ from pytest_django import Settings
 
 from config.server import handover
 from core import credentials
+from core.rate_limits import RateLimit
 from engagement.models import Product
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.recording.trait_limits import MAX_TRAITS
@@ -16,7 +17,6 @@ from engagement.removal import forgetting
 from ingestion import views
 from ingestion.drain import processing
 from ingestion.models import DropReason, InboxMessage, IngestionKey, RefusedCount
-from ingestion.rate_limits import RateLimit
 from readapi.models import ApiToken
 from tests.engagement.history import group, identify
 from tests.ingestion.examples import MINIMAL
@@ -249,6 +249,8 @@ def test_a_limit_comes_back_evenly() -> None:
     assert [limit.wait("a") for _ in range(61)] == [0] * 60 + [1]
     now[0] = 1.0
     assert [limit.wait("a"), limit.wait("a"), limit.wait("b")] == [0, 1, 0]
+    now[0] = 3.5
+    assert [limit.take("a", 5), limit.take("a", 5), limit.take("b", 70)] == [2, 0, 60]
 
 
 def test_it_knows_placeholders(post: Post, acme: Product) -> None:
