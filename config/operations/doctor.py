@@ -26,6 +26,7 @@ from config.operations import health
 from config.setup import preflight
 from core import encryption
 from core.database import distribution, nodes
+from core.models import Job
 from core.version import VERSION
 from engagement.models import Product
 from ingestion.models import InboxMessage, QuarantinedMessage
@@ -46,6 +47,10 @@ GRANT_RIGHTS = (
     "Connect as the owner of the tables, or grant the role SELECT, INSERT, UPDATE, and DELETE on "
     "all of them."
 )
+# A job is tried again by itself. What fails once, such as after a lost connection, needs nobody.
+MANY_FAILURES = 3
+# A sentence names as many jobs.
+MAX_NAMED = 5
 LOCAL_HOSTS = {"localhost", "127.0.0.1", "[::1]"}
 # Seconds.
 BROKER_TIMEOUT, MAIL_TIMEOUT = 3, 5
@@ -93,6 +98,7 @@ def examine(now: Clock) -> Iterator[Finding]:
         yield _guarded("nodes", check_nodes)
     yield _guarded("keys", check_keys)
     yield _guarded("inbox", check_inbox)
+    yield _guarded("jobs", check_jobs)
     yield from check_roles()
 
 
@@ -388,6 +394,26 @@ def check_inbox() -> Finding:
             "Look at Quarantine in the admin, and retry them after the repair.",
         )
     return _ok("inbox", f"{waiting:,} messages wait to be recorded.")
+
+
+def check_jobs() -> Finding:
+    """Check that no background job fails or is paused."""
+    failing = list(Job.objects.filter(failures__gte=MANY_FAILURES).order_by("-failures", "pk"))
+    if failing:
+        names = ", ".join(f"{job} ({job.failures:,} times in a row)" for job in failing[:MAX_NAMED])
+        more = f", and {len(failing) - MAX_NAMED} more" if len(failing) > MAX_NAMED else ""
+        return _problem(
+            "jobs",
+            f"These background jobs fail: {names}{more}.",
+            "Background jobs in the admin says why, and runs one at once after the repair.",
+        )
+    if paused := Job.objects.filter(is_paused=True).order_by("kind", "key"):
+        return _warning(
+            "jobs",
+            f"These background jobs are paused: {', '.join(map(str, paused[:MAX_NAMED]))}.",
+            "Resume them under Background jobs in the admin. What they do waits until then.",
+        )
+    return _ok("jobs", "No background job fails.")
 
 
 def check_roles() -> Iterator[Finding]:

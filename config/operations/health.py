@@ -21,6 +21,7 @@ from config.database import keepalive, role_rights
 from config.database.pending_migrations import has_pending_migrations
 from core import prometheus_requests, telemetry
 from core.database import distribution, nodes, sql
+from core.jobs import prometheus as jobs
 from core.version import VERSION
 from engagement import prometheus as engagement
 from exports import prometheus as exports
@@ -220,6 +221,7 @@ class _MetricsCollector(Collector):
         return chain(
             _build_info(),
             prometheus_requests.collect_metrics(),
+            jobs.collect_metrics(),
             ingestion.collect_metrics(self._now),
             prometheus_products.collect_metrics(self._now),
             engagement.collect_metrics(self._now),

@@ -27,6 +27,7 @@ from config.operations import doctor
 from config.operations.doctor import Status
 from config.setup import preflight
 from core import encryption, telemetry
+from core.models import Job
 from core.version import VERSION
 from engagement.prometheus import RESCORE
 from ingestion.models import InboxMessage
@@ -293,3 +294,20 @@ def test_keys_inbox_and_roles(
     settings.INBOX_LIMIT = -2
     assert doctor.check_inbox().status is Status.PROBLEM
     assert not InboxMessage.objects.exists()
+
+
+@pytest.mark.django_db
+def test_jobs_that_fail_or_are_paused() -> None:
+    assert doctor.check_jobs().status is Status.OK
+    # It is tried again by itself.
+    job = Job.objects.create(kind="delete products", key="7", failures=2)
+    assert doctor.check_jobs().status is Status.OK
+    job.is_paused = True
+    job.save()
+    finding = doctor.check_jobs()
+    assert finding.status is Status.WARNING and "delete products 7" in finding.sentence
+    job.failures = 3
+    job.save()
+    finding = doctor.check_jobs()
+    assert finding.status is Status.PROBLEM
+    assert "delete products 7 (3 times in a row)" in finding.sentence

@@ -13,7 +13,7 @@ from django.utils import timezone
 from config.database.keepalive import BEAT_COUNTER
 from config.operations import health
 from core import telemetry
-from core.models import OperationCounter
+from core.models import Job, OperationCounter
 from core.version import VERSION
 from engagement.models import Product
 from engagement.prometheus import RESCORE
@@ -244,6 +244,16 @@ def test_metrics_follow_a_message_from_the_inbox_to_its_end(
     assert after["eds_drain_seconds_count"] == 1
     assert after["eds_drain_seconds_sum"] > 0
     assert after["eds_rescore_requests"] == after["eds_stale_marks"] > 0
+
+
+@pytest.mark.django_db
+def test_metrics_say_which_jobs_fail_or_rest(monitor: Client) -> None:
+    Job.objects.create(kind="deletes", key="1", failures=4)
+    Job.objects.create(kind="deletes", key="2", is_paused=True)
+    metrics = read(monitor)
+    assert metrics['eds_jobs{kind="deletes"}'] == 2
+    assert metrics['eds_jobs_paused{kind="deletes"}'] == 1
+    assert metrics['eds_job_failures{kind="deletes"}'] == 4
 
 
 @pytest.mark.django_db
