@@ -18,6 +18,8 @@ from harness.service import own_environment, temporary_folder
 
 # Those that migrations create for the months around the present day.
 MONTHS = "public.engagement_event_2*"
+# The broker's queues, which their package installs.
+QUEUES = "pgmq"
 
 
 def main() -> None:
@@ -28,6 +30,7 @@ def main() -> None:
         with postgres.running():
             host = str(postgres.socket_dir)
             with psycopg.connect(host=host, user=SUPERUSER, dbname=DATABASE) as connection:
+                version = connection.info.server_version
                 migrations = connection.execute(
                     "SELECT app, name FROM django_migrations ORDER BY id"
                 ).fetchall()
@@ -38,7 +41,11 @@ def main() -> None:
     django.setup()
     from config.database import snapshot
 
-    header = {"digest": snapshot.digest_of(migrations), "migrations": migrations}
+    header = {
+        "postgres": version // 10_000,
+        "digest": snapshot.digest_of(migrations),
+        "migrations": migrations,
+    }
     snapshot.FILE.write_text(f"{snapshot.HEADER}{json.dumps(header)}\n{content}")
 
 
@@ -47,7 +54,7 @@ def dump(postgres: EmbeddedPostgres) -> str:
     command = postgres.client_command(
         "pg_dump",
         *("--no-owner", "--no-privileges", "--no-comments", "--inserts"),
-        *("--rows-per-insert", "1000", "--exclude-table", MONTHS),
+        *("--rows-per-insert", "1000", "--exclude-table", MONTHS, "--exclude-schema", QUEUES),
         DATABASE,
     )
     text = subprocess.run(command, capture_output=True, check=True, text=True).stdout

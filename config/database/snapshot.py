@@ -1,9 +1,9 @@
-"""The tables of a new embedded database, all at once.
+"""The tables of a new database, all at once.
 
 Applying a hundred migrations takes most of a first start. ``snapshot.sql`` has what they lead to:
 ``python -m harness.snapshot`` writes it. It is used only while the migrations in it are those of
-this release, and later migrations follow as usual. So an outdated snapshot costs time, and nothing
-else.
+this release, and later migrations follow as usual. So an outdated snapshot, or an
+older server than the one that wrote it, costs time, and nothing else.
 """
 
 import json
@@ -18,6 +18,7 @@ from django.db import connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
+from config.database import distribution
 from core.database import partitions
 
 FILE = Path(__file__).with_name("snapshot.sql")
@@ -25,13 +26,13 @@ HEADER = "-- Written by `python -m harness.snapshot`. "
 
 
 def load() -> bool:
-    """Create the tables, if the database is empty and the snapshot is valid. Return whether."""
-    if not FILE.exists() or _has_tables():
+    """Create the tables, if the database is empty and the snapshot fits. Return whether."""
+    if not FILE.exists() or _has_tables() or distribution.has_extension():
         return False
     header, _, statements = FILE.read_text().partition("\n")
     content: dict[str, Any] = json.loads(header.removeprefix(HEADER))
     migrations = [(app, name) for app, name in content["migrations"]]
-    if digest_of(migrations) != content["digest"]:
+    if digest_of(migrations) != content["digest"] or not _can_read(content["postgres"]):
         return False
     with transaction.atomic(), connection.cursor() as cursor:
         # Without parameters the driver sends all statements at once.
@@ -63,3 +64,13 @@ def _folder(app: str) -> Path:
 
 def _has_tables() -> bool:
     return bool(connection.introspection.table_names())
+
+
+def _can_read(version: int) -> bool:
+    """Whether the server knows that version's statements and puts tables where they do."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('server_version_num')::int / 10000, current_schema()"
+        )
+        server, schema = cursor.fetchone()
+    return bool(server >= version and schema == "public")

@@ -1,6 +1,5 @@
 """The checks before the service starts: database, tables, and secrets."""
 
-from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import Error, OperationalError, connection
@@ -50,10 +49,8 @@ def check_secrets() -> None:
 def migrate() -> bool:
     """Apply pending migrations. Return whether there were any."""
     is_outdated = has_pending_migrations(connection)
-    if is_outdated:
-        is_loaded = settings.EMBEDDED_POSTGRES is not None and snapshot.load()
-        if not is_loaded or has_pending_migrations(connection):
-            call_command("migrate", verbosity=0, interactive=False)
+    if is_outdated and (not snapshot.load() or has_pending_migrations(connection)):
+        call_command("migrate", verbosity=0, interactive=False)
     queue_schema.install()
     return is_outdated
 

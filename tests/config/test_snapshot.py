@@ -1,4 +1,4 @@
-"""The snapshot of a new embedded database leads to the same tables as all migrations."""
+"""The snapshot of a new database leads to the same tables as all migrations."""
 
 import re
 import subprocess
@@ -17,9 +17,9 @@ LOAD = """
 import django
 django.setup()
 from django.core.management import call_command
-from config.database import snapshot
-from harness.snapshot import MONTHS
-print(snapshot.load(), snapshot.load())
+from config.setup import preflight
+preflight.call_command = None  # It needs the snapshot alone.
+print(preflight.migrate(), preflight.migrate())
 call_command("migrate", verbosity=0)
 """
 
@@ -49,6 +49,15 @@ def test_a_snapshot_of_other_migrations_is_left_alone() -> None:
     assert snapshot.digest_of(applied) == snapshot.digest_of(reversed(applied)) != ""
     assert snapshot.digest_of([*applied, ("engagement", "9999_missing")]) == ""
     assert not snapshot.load(), "This database has tables."
+
+
+@pytest.mark.django_db
+def test_a_server_that_cannot_read_the_snapshot_gets_all_migrations() -> None:
+    server = connection.pg_version // 10_000  # type: ignore[attr-defined]
+    assert snapshot._can_read(server) and not snapshot._can_read(server + 1)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL search_path TO pg_catalog")
+    assert not snapshot._can_read(server), "The tables would not be where migrations put them."
 
 
 def schema(database: str) -> list[str]:
