@@ -27,8 +27,7 @@ class ScoreSet(models.Model):
     high; empty if there is none. ``scored_event_name_count`` is the number of event names that the
     definition scores. All of these are computed together, in ``benchmark_seconds``, and are stale
     when scores have changed since. The benchmarks of past days are to be computed again from
-    ``past_benchmarks_stale_from`` on; the last time, at ``past_benchmarks_at``, took
-    ``past_benchmarks_seconds``.
+    ``past_benchmarks_stale_from`` on.
     """
 
     class State(models.TextChoices):
@@ -76,6 +75,7 @@ class ScoreSet(models.Model):
     benchmark_seconds = models.FloatField(default=0.0)
     # The first day whose benchmark is outdated because counts arrived later; None if there is none.
     past_benchmarks_stale_from = models.DateField(db_column="past_stale_from", null=True)
+    # The release before this one reads these two.
     past_benchmarks_at = models.DateTimeField(db_column="past_at", null=True)
     past_benchmarks_seconds = models.FloatField(
         db_column="past_seconds", default=0.0, db_default=0.0

@@ -35,7 +35,7 @@ USERS_PER_STATEMENT = 20_000
 def register() -> None:
     """Register the times and the retention of the domain."""
     for model, columns in (
-        (ScoreSet, ("benchmarks_at", "past_benchmarks_at")),
+        (ScoreSet, ("benchmarks_at",)),
         (CachedCounts, ("counted_at",)),
         (StoredOrder, ("computed_at", "used_at")),
         (ProductUsage, ("counted_at",)),

@@ -56,7 +56,6 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     day_rollover.roll_over(today, (now + CLOCK_TOLERANCE).astimezone(UTC).date())
     statistics.analyze_grown_tables()
     scored = _work_in_turns(clock, today, out_of_time)
-    past_benchmarks.refresh_due(now, out_of_time)
     benchmarks.refresh_due(now, stamping.note_moved_thresholds)
     counts.refresh_due(now)
     orders.refresh_due(now, out_of_time)

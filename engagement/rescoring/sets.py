@@ -131,7 +131,7 @@ def _build_part(score_set: ScoreSet, now: datetime) -> bool:
             score_accounts = partial(raw.score_accounts, score_set, today=today)
             _build_range(score_set, ACCOUNTS, today, score_accounts, ScoreSet.Phase.BENCHMARKS)
         case _:
-            past_benchmarks.compute_past_benchmarks(score_set, now, today)
+            past_benchmarks.compute_past_benchmarks(score_set, today)
             event_names.refresh_done_by(score_set.product_id, include_not_done=True)
             benchmarks.compute_benchmarks(score_set, now)
             counts.recount(score_set, now)

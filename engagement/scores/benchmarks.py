@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from copy import copy
 from datetime import date, datetime, timedelta
 from typing import Any, LiteralString, TypeAlias
 
@@ -97,6 +98,21 @@ def compute_benchmarks(
         on_change(before, score_set)
 
 
+def compare_with_past(pk: int, on_change: OnChange) -> None:
+    """Compare the set's scores with the benchmarks of past days, which have changed.
+
+    Works in the caller's transaction.
+    """
+    before = ScoreSet.objects.select_for_update().filter(pk=pk).first()
+    if before is None or before.scored_day is None:
+        return
+    score_set = copy(before)
+    _set_comparison_benchmarks(score_set, before.scored_day)
+    score_set.cached_counts_stale = score_set.watches_stale = True
+    score_set.save(update_fields=_COMPARISON_FIELDS)
+    on_change(before, score_set)
+
+
 _PERCENTILES: LiteralString = """
     SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY raw),
            percentile_disc(%(fractions)b::float8[]) WITHIN GROUP (ORDER BY raw)
@@ -146,20 +162,23 @@ def set_from_rows(score_set: ScoreSet, kind: SubjectKind) -> None:
     score_set.scored_event_name_count = event_names.count_scored_names(score_set)
 
 
-_COMPUTED_FIELDS = [
-    "user_benchmark",
-    "user_quantiles",
-    "account_benchmark",
-    "account_quantiles",
+_COMPARISON_FIELDS = [
     "user_benchmark_yesterday",
     "user_benchmark_last_period",
     "account_benchmark_yesterday",
     "account_benchmark_last_period",
+    "cached_counts_stale",
+    "watches_stale",
+]
+_COMPUTED_FIELDS = [
+    *_COMPARISON_FIELDS,
+    "user_benchmark",
+    "user_quantiles",
+    "account_benchmark",
+    "account_quantiles",
     "scored_event_name_count",
     "benchmarks_at",
     "benchmark_seconds",
-    "cached_counts_stale",
-    "watches_stale",
 ]
 
 

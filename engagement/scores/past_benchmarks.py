@@ -5,18 +5,18 @@ past days are the same whether their events came in time, late, or all at once.
 """
 
 import logging
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from datetime import date, datetime, timedelta
 from typing import Any, LiteralString, TypeAlias
 
-from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import Q, QuerySet
 
 from core.database import locks, nodes, sql
+from core.jobs.kinds import Blocked, Done, Later, More, Outcome
+from core.models import Job
 from engagement.models import DailyBenchmark, ScoreSet
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
-from engagement.scores.benchmarks import HISTORY_DAYS
+from engagement.scores.benchmarks import HISTORY_DAYS, OnChange, compare_with_past
 from engagement.scores.raw import join_counted_users, query_parameters
 
 logger = logging.getLogger(__name__)
@@ -27,9 +27,8 @@ STATEMENT_TIMEOUT_SECONDS = 60.0
 # Past benchmarks come from an even sample. Accounts are fewer, because each has the counts of all
 # its users.
 USER_SAMPLE_SIZE, ACCOUNT_SAMPLE_SIZE = 10_000, 3_000
-# Late events come all the time, so this limits how often past benchmarks are computed again.
-MAX_TIME_SHARE = 0.01
-MIN_PAUSE_SECONDS = 10.0
+# The cursor of the last step: all days are computed. Before, it is the first day of the next step.
+COMPARE = "compare"
 # Scoring of the product waits for each step.
 DAYS_PER_STEP = 30
 DAY = timedelta(days=1)
@@ -48,52 +47,37 @@ def invalidate_from(score_sets: Collection[ScoreSet], day: date) -> None:
     rows.filter(scored_day__gt=day).update(past_benchmarks_stale_from=day)
 
 
-def refresh_due(now: datetime, out_of_time: Callable[[], bool]) -> None:
-    """Compute stale past benchmarks that are due; the set that has waited longest comes first.
-
-    Stops after a set when *out_of_time* returns true.
-    """
+def sets_to_refresh() -> QuerySet[ScoreSet, int]:
+    """The keys of a job: the current sets with stale past benchmarks."""
     stale = ScoreSet.objects.filter(
         state=ScoreSet.State.CURRENT, past_benchmarks_stale_from__isnull=False
     )
-    in_turn = nodes.reachable(stale).order_by(F("past_benchmarks_at").asc(nulls_first=True), "pk")
-    for score_set in in_turn:
-        if _is_due(score_set, now):
-            _refresh(score_set.pk, now)
-            if out_of_time():
-                return
+    return nodes.reachable(stale).order_by("pk").values_list("pk", flat=True)
 
 
-def _is_due(score_set: ScoreSet, now: datetime) -> bool:
-    if score_set.past_benchmarks_at is None:
-        return True
-    pause = max(MIN_PAUSE_SECONDS, score_set.past_benchmarks_seconds / MAX_TIME_SHARE)
-    return now >= score_set.past_benchmarks_at + timedelta(seconds=pause)
+def refresh(job: Job, now: datetime, on_change: OnChange) -> Outcome:
+    """A step of a job: compute stale benchmarks of the set, those of the earliest days first.
 
-
-def _refresh(pk: int, now: datetime) -> None:
-    """Compute the set's stale benchmarks in steps, earliest days first.
-
-    After a crash, or when another worker scores the product, the rest waits for the next call.
+    After the last of them, a step has scores compared with the new benchmarks.
     """
-    started = time.monotonic()
-    first: date | None = None
-    while True:
-        with transaction.atomic(durable=True):
-            score_set = _try_lock(pk)
-            if score_set is None:
-                return
-            first = _step(score_set, first)
-            if first is None:
-                _finish(score_set, now, time.monotonic() - started)
-                return
+    score_set = ScoreSet.objects.filter(pk=job.key).first()
+    if score_set is None:
+        return Done()
+    product_id = score_set.product_id
+    if nodes.is_missing(product_id) or not locks.try_lock_scoring(product_id):
+        return Blocked()
+    if job.cursor == COMPARE:
+        compare_with_past(score_set.pk, on_change)
+        return Later()
+    stale = _lock_stale(score_set.pk)
+    if stale is None:
+        return Done()
+    next_first = _step(stale, date.fromisoformat(job.cursor) if job.cursor else None)
+    return More(next_first.isoformat() if next_first else COMPARE)
 
 
-def _try_lock(pk: int) -> ScoreSet | None:
-    """The set, unless it is retired, up to date, or its product is being scored."""
-    score_set = ScoreSet.objects.filter(pk=pk).first()
-    if score_set is None or not locks.try_lock_scoring(score_set.product_id):
-        return None
+def _lock_stale(pk: int) -> ScoreSet | None:
+    """The set as it is now, unless it is retired or up to date."""
     stale = ScoreSet.objects.select_for_update(no_key=True).filter(
         past_benchmarks_stale_from__isnull=False
     )
@@ -103,8 +87,8 @@ def _try_lock(pk: int) -> ScoreSet | None:
 def _step(score_set: ScoreSet, resume_from: date | None) -> date | None:
     """Compute the benchmarks of the next days; return the first day of the next step, or None.
 
-    Days before *resume_from* that became stale between two steps stay stale for the next call.
-    Otherwise the steps might never end.
+    Days before *resume_from* that became stale between two steps stay stale until the job has
+    rested. Otherwise the steps might never end.
     """
     today, stale_from = score_set.scored_day, score_set.past_benchmarks_stale_from
     assert today is not None and stale_from is not None
@@ -117,20 +101,6 @@ def _step(score_set: ScoreSet, resume_from: date | None) -> date | None:
         score_set.past_benchmarks_stale_from = next_first
         score_set.save(update_fields=["past_benchmarks_stale_from"])
     return next_first
-
-
-def _finish(score_set: ScoreSet, now: datetime, seconds: float) -> None:
-    """Have scores compared with the new benchmarks, when today's are computed: at once."""
-    score_set.past_benchmarks_at, score_set.past_benchmarks_seconds = now, seconds
-    score_set.benchmarks_at, score_set.benchmarks_stale = None, True
-    score_set.save(
-        update_fields=[
-            "past_benchmarks_at",
-            "past_benchmarks_seconds",
-            "benchmarks_at",
-            "benchmarks_stale",
-        ]
-    )
 
 
 # --- What -----------------------------------------------------------------------------------
@@ -173,20 +143,12 @@ _COUNT: LiteralString = """
 """
 
 
-def compute_past_benchmarks(score_set: ScoreSet, now: datetime, today: date) -> None:
+def compute_past_benchmarks(score_set: ScoreSet, today: date) -> None:
     """Compute the benchmarks of all days before *today* that history covers, and store them."""
-    started = time.monotonic()
     for first, last in _steps(today - (HISTORY_DAYS - 1) * DAY, today - DAY):
         _compute_days(score_set, today, first, last)
-    score_set.past_benchmarks_stale_from, score_set.past_benchmarks_at = None, now
-    score_set.past_benchmarks_seconds = time.monotonic() - started
-    score_set.save(
-        update_fields=[
-            "past_benchmarks_stale_from",
-            "past_benchmarks_at",
-            "past_benchmarks_seconds",
-        ]
-    )
+    score_set.past_benchmarks_stale_from = None
+    score_set.save(update_fields=["past_benchmarks_stale_from"])
 
 
 def _steps(first: date, last: date) -> Iterator[tuple[date, date]]:

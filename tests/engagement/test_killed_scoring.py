@@ -17,6 +17,7 @@ from engagement.models import (
 )
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
+from engagement.scores import past_benchmarks
 from tests.engagement.history import NOON, identify, tell, track
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -99,3 +100,24 @@ def test_building_a_set_resumes(monkeypatch: pytest.MonkeyPatch, calls: int) -> 
     """Dies in the step of users, and in that of accounts."""
     monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
     assert_a_kill_changes_nothing(monkeypatch, fill, sets, "_build_range", calls)
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3])
+def test_computing_past_benchmarks_resumes(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
+    """Dies in the first step of thirty days, in the second, and in the last."""
+
+    def come_late(product: Product) -> None:
+        fill(product)
+        rescore(NOON - MINUTE)
+        tell(product, *(track("ann", hours=-24 * day) for day in (3, 35, 70) for _ in range(9)))
+
+    assert_a_kill_changes_nothing(monkeypatch, come_late, past_benchmarks, "_compute_days", calls)
+
+
+def test_comparing_with_past_benchmarks_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def come_late(product: Product) -> None:
+        fill(product)
+        rescore(NOON - MINUTE)
+        tell(product, *(track("ann", hours=-24 * 7) for _ in range(9)))
+
+    assert_a_kill_changes_nothing(monkeypatch, come_late, past_benchmarks, "compare_with_past")

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from core.database import locks
+from core.jobs import run
+from core.jobs.shares import rest_until
 from engagement.messages import Message
 from engagement.models import (
     AccountEngagement,
@@ -19,11 +21,13 @@ from engagement.models import (
     Workspace,
 )
 from engagement.rescoring import rescore as rescoring
+from engagement.rescoring.kinds import PAST_BENCHMARKS
 from engagement.rescoring.rescore import rescore
 from engagement.scores import metrics, past_benchmarks
 from engagement.scores.history import score_history
 from engagement.segments import members
 from tests.engagement.history import NOON, identify, tell, track
+from tests.jobs import run_job
 
 pytestmark = pytest.mark.django_db
 MINUTE = timedelta(minutes=1)
@@ -237,22 +241,30 @@ def test_at_most_90_past_days_are_computed_in_steps(
 
 
 def test_a_slow_computation_of_the_past_runs_less_often(
-    scored: Product, computed_days: list[tuple[int, int]]
+    scored: Product, computed_days: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = ScoreSet.objects.filter(state="current")
-    before.update(past_benchmarks_at=NOON, past_benchmarks_seconds=20.0)
+    slowly = 20.0
+    monkeypatch.setattr(run, "rest_until", lambda at, _, share: rest_until(at, slowly, share))
     tell(scored, *steady(30))
-    rescore(NOON + timedelta(seconds=1999))
-    assert computed_days == []
-    rescore(NOON + timedelta(seconds=2001))
+    rescore(NOON + 2 * MINUTE)
     assert computed_days == [(30, 1)]
-    # However long it took here.
-    before.update(past_benchmarks_seconds=0.001)
     tell(scored, *steady(30))
-    rescore(NOON + timedelta(seconds=2010))
+    rescore(NOON + 2 * MINUTE + timedelta(seconds=1999))
     assert computed_days == [(30, 1)]
-    rescore(NOON + timedelta(seconds=2012))
-    assert computed_days == [(30, 1), (30, 1)]
+    slowly = 0.001
+    rescore(NOON + 3 * MINUTE + timedelta(seconds=2000))
+    assert computed_days == [(30, 1)] * 2
+    # However long it took.
+    tell(scored, *steady(30))
+    rescore(NOON + 3 * MINUTE + timedelta(seconds=2009))
+    assert computed_days == [(30, 1)] * 2
+    rescore(NOON + 4 * MINUTE + timedelta(seconds=2000))
+    assert computed_days == [(30, 1)] * 3
+
+
+def invalidate(product: Product, days: int) -> None:
+    """Have the benchmarks of so many days computed again."""
+    past_benchmarks.invalidate_from([scores_of(default_of(product))], NOON.date() - days * DAY)
 
 
 def test_an_interrupted_computation_resumes(
@@ -265,10 +277,10 @@ def test_an_interrupted_computation_resumes(
 
     tell(scored, *steady(80))
     monkeypatch.setattr(locks, "try_lock_scoring", hold_twice)
-    past_benchmarks.invalidate_from([scores_of(default_of(scored))], NOON.date() - 80 * DAY)
-    past_benchmarks.refresh_due(NOON + 2 * MINUTE, lambda: False)
+    invalidate(scored, days=80)
+    run_job(PAST_BENCHMARKS, NOON + 2 * MINUTE)
     assert computed_days == [(80, 51), (50, 21)]
-    past_benchmarks.refresh_due(NOON + 2 * MINUTE, lambda: False)
+    run_job(PAST_BENCHMARKS, NOON + 2 * MINUTE)
     assert computed_days == [(80, 51), (50, 21), (20, 1)]
     assert scores_of(default_of(scored)).past_benchmarks_stale_from is None
 
@@ -276,7 +288,6 @@ def test_an_interrupted_computation_resumes(
 def test_days_that_become_stale_behind_a_step_wait_for_the_next_run(
     scored: Product, computed_days: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scores = scores_of(default_of(scored))
     step = past_benchmarks._step
 
     def step_and_outdate(score_set: ScoreSet, go_on_from: date | None) -> date | None:
@@ -286,8 +297,8 @@ def test_days_that_become_stale_behind_a_step_wait_for_the_next_run(
         return following
 
     monkeypatch.setattr(past_benchmarks, "_step", step_and_outdate)
-    past_benchmarks.invalidate_from([scores], NOON.date() - 40 * DAY)
-    past_benchmarks.refresh_due(NOON + 2 * MINUTE, lambda: False)
+    invalidate(scored, days=40)
+    run_job(PAST_BENCHMARKS, NOON + 2 * MINUTE)
     assert computed_days == [(40, 11), (10, 1)]
     assert scores_of(default_of(scored)).past_benchmarks_stale_from == NOON.date() - 70 * DAY
 

@@ -1,0 +1,37 @@
+"""The background jobs that follow scoring. One that reads what another computes comes after it."""
+
+from datetime import timedelta
+from functools import partial
+
+from core.jobs.backoff import Backoff
+from core.jobs.kinds import register as register_kind
+from engagement.rescoring import sets, stamping
+from engagement.rescoring.rescore import QUEUE
+from engagement.scores import past_benchmarks
+
+BUILD_SETS = "build scores"
+PAST_BENCHMARKS = "compute past benchmarks"
+# People wait for the scores of what they edited.
+BUILD_BACKOFF = Backoff(first=timedelta(seconds=5), factor=2, longest=timedelta(minutes=1))
+
+
+def register() -> None:
+    register_kind(
+        BUILD_SETS,
+        "Computes all scores of a new or edited workspace. Until then people see the old ones.",
+        queue=QUEUE,
+        step=sets.build,
+        keys=sets.sets_to_build,
+        is_urgent=True,
+        backoff=BUILD_BACKOFF,
+    )
+    register_kind(
+        PAST_BENCHMARKS,
+        "Computes the benchmarks of past days again after events that came late.",
+        queue=QUEUE,
+        step=partial(past_benchmarks.refresh, on_change=stamping.note_moved_thresholds),
+        keys=past_benchmarks.sets_to_refresh,
+        # Late events come all the time.
+        share=0.01,
+        shortest_rest=timedelta(seconds=10),
+    )
