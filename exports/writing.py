@@ -16,8 +16,7 @@ from exports.models import ExportRun, ScheduledExport, Table
 from exports.stores import Store, StoreError, open_store
 from exports.tables import TABLES, Span
 
-# Of the workers that wait for other systems.
-QUEUE = "marketplace"
+QUEUE = "exports"
 NOT_SCORED = "The workspace has no scores yet. They are computed in the background."
 
 

@@ -19,6 +19,7 @@ from django.db import Error, transaction
 
 from core.database import retries, sql
 from core.garbage import pause_gc
+from core.jobs.backoff import Backoff
 from engagement.limits import limits
 from engagement.messages import ReceivedMessage, Rejection, Statement
 from engagement.recording.record import record
@@ -36,8 +37,7 @@ from ingestion.payloads import Payload, UnusableMessage, decode
 logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 3
-# Before the second attempt. It doubles before each further one.
-RETRY_BACKOFF = timedelta(seconds=5)
+BACKOFF = Backoff(timedelta(seconds=5), 2, timedelta(minutes=1), give_up=MAX_ATTEMPTS)
 
 # Of a batch. The others that exceed a rate are only counted: listing costs more than recording.
 MAX_LISTED_EXCESS = 100
@@ -174,10 +174,10 @@ def _reject(message: ClaimedMessage, error: Exception, now: datetime) -> None:
         type(error).__name__,
         extra={"request_id": message.request_id, "traceparent": message.traceparent},
     )
-    if attempts < MAX_ATTEMPTS:
-        backoff = RETRY_BACKOFF * 2 ** (attempts - 1)
+    if not BACKOFF.gives_up(attempts):
+        not_before = now + BACKOFF.delay(attempts)
         InboxMessage.objects.create(
-            **{**message._asdict(), "attempts": attempts}, not_before=now + backoff
+            **{**message._asdict(), "attempts": attempts}, not_before=not_before
         )
         return
     description = _storable(f"{type(error).__name__}: {error}")

@@ -11,16 +11,15 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from core.database import sql
+from core.jobs.backoff import Backoff
 from marketplace import texts
 from marketplace.licenses import duplicates
 from marketplace.models import Connection, SyncRun
 
 Kind, State, Finding = SyncRun.Kind, SyncRun.State, SyncRun.Finding
 
-# The pause after the first failure; each further one is twice as long.
-MIN_BACKOFF, MAX_BACKOFF = timedelta(minutes=10), timedelta(hours=6)
-# Pauses in a row before the run fails: together about five hours.
-MAX_BACKOFF_COUNT = 5
+# Five pauses before the run fails: together about five hours.
+BACKOFF = Backoff(timedelta(minutes=10), 2, timedelta(hours=6), give_up=6)
 # A run fails after this time even if it makes progress.
 MAX_RUN_DURATION = timedelta(hours=24)
 # Crashes in a row before the run fails.
@@ -135,8 +134,8 @@ def suspend(
 ) -> None:
     """Let the run resume from its position after a pause, longer with each failure in a row. It
     continues with the *export*, if that is not None."""
-    backoff = MIN_BACKOFF * 2 ** min(run.backoff_count, 10)
-    due_at = now + min(max(backoff, min_delay), MAX_BACKOFF)
+    backoff = BACKOFF.delay(run.backoff_count + 1)
+    due_at = now + min(max(backoff, min_delay), BACKOFF.longest)
     with transaction.atomic():
         _store_error(run, reason, now)
         leave(
@@ -152,7 +151,7 @@ def suspend(
 
 def is_exhausted(run: SyncRun, now: datetime) -> bool:
     """Whether a run that the marketplace interrupts gets no further attempt."""
-    return run.backoff_count >= MAX_BACKOFF_COUNT or is_too_old(run, now)
+    return BACKOFF.gives_up(run.backoff_count + 1) or is_too_old(run, now)
 
 
 def is_too_old(run: SyncRun, now: datetime) -> bool:

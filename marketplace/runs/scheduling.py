@@ -13,7 +13,7 @@ from core import wakeups
 from core.database import clocks, sql
 from marketplace.models import Connection, SyncRun
 from marketplace.runs import locks
-from marketplace.runs.lifecycle import MAX_BACKOFF, stop_unfinished, unfinished_runs
+from marketplace.runs.lifecycle import BACKOFF, stop_unfinished, unfinished_runs
 from marketplace.runs.timetable import Timetable, load_timetable
 
 Kind, State = SyncRun.Kind, SyncRun.State
@@ -34,7 +34,7 @@ class ConnectionInactive(Exception):
 
 def register_times() -> None:
     times = dict.fromkeys(("requested_at", "started_at", "finished_at"), clocks.NOW)
-    clocks.register(SyncRun, {**times, "due_at": 2 * MAX_BACKOFF})
+    clocks.register(SyncRun, {**times, "due_at": 2 * BACKOFF.longest})
     clocks.register(Connection, {"full_synced_at": clocks.NOW})
 
 

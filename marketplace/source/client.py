@@ -5,12 +5,11 @@ https://developer.atlassian.com/platform/marketplace/rest/v4/.
 """
 
 import base64
-import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import partial
 from http.cookiejar import DefaultCookiePolicy
 from typing import Final, TypeAlias, TypeVar
@@ -22,6 +21,7 @@ import urllib3
 from django.conf import settings
 from django.utils import timezone
 
+from core.jobs.backoff import Backoff
 from marketplace.source import deadlines, exports, pages
 from marketplace.source.deadlines import Sockets
 from marketplace.source.errors import MarketplaceUnavailable, UnexpectedResponse
@@ -40,8 +40,8 @@ CONNECT_TIMEOUT = 5.0
 # An export of a large vendor, from its first byte to its last, in seconds.
 MAX_EXPORT_DURATION = 600.0
 MAX_LISTING_PAGES = 100
-# The longest pause in seconds before the second attempt; it doubles with each further one.
-BASE_DELAY = 1.0
+# Half a second before the second attempt, on average.
+BACKOFF = Backoff(timedelta(seconds=0.5), 2, timedelta(minutes=1), jitter=1.0)
 
 Result = TypeVar("Result")
 ResponseT = TypeVar("ResponseT")
@@ -149,7 +149,7 @@ class RetryPolicy:
     total_timeout: float
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], datetime] = timezone.now
-    jitter: Callable[[], float] = random.random
+    backoff: Backoff = BACKOFF
 
 
 # For the workers of syncs.
@@ -281,8 +281,8 @@ class MarketplaceClient:
         raise AssertionError("unreachable")
 
     def _delay(self, attempt: int, retry_after: float | None) -> float:
-        backoff = BASE_DELAY * 2.0**attempt * self._retry_policy.jitter()
-        return max(backoff, retry_after or 0.0)
+        backoff = self._retry_policy.backoff.delay(attempt + 1)
+        return max(backoff.total_seconds(), retry_after or 0.0)
 
     def _attempt(
         self, method: str, path: str, parameters: dict[str, str], decode: Decode[ResponseT]

@@ -1,24 +1,21 @@
 """What follows an attempt: the log, the next attempt, and the pause of a dead destination."""
 
-import random
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F, QuerySet
 
+from core.jobs.backoff import Backoff
 from core.outbound.requests import Result
 from notifications.models import Delivery, Destination, OutboxMessage
 
-# The time after the first failed attempt, and how much longer each further one takes.
-FIRST_BACKOFF = timedelta(seconds=5)
-BACKOFF_FACTOR = 3
-MAX_BACKOFF = timedelta(hours=1)
+# The pauses of a destination. They vary, so that not all are tried again at the same moment.
+BACKOFF = Backoff(timedelta(seconds=5), 3, timedelta(hours=1), jitter=0.2)
 # A message waits less: its destination may be back.
-MAX_MESSAGE_BACKOFF = timedelta(minutes=15)
-# Each pause is up to this share longer, so that not all are tried again at the same moment.
-JITTER = 0.25
+MESSAGE_BACKOFF = replace(BACKOFF, longest=timedelta(minutes=15))
 # After failing for this long, a message is given up and a destination is paused.
 GIVE_UP_AFTER = timedelta(hours=24)
 # A receiver that answers at once may refuse this many messages in a row before it is put off.
@@ -97,7 +94,7 @@ def _schedule_retry(
         fields = {
             "attempts": message.attempts + 1,
             "first_attempt_at": first,
-            "next_attempt_at": now + min(backoff(message.attempts + 1), MAX_MESSAGE_BACKOFF),
+            "next_attempt_at": now + MESSAGE_BACKOFF.delay(message.attempts + 1),
         }
         works_otherwise = destination is not None and (
             destination.failing_since is None or destination.failing_since > first
@@ -107,14 +104,6 @@ def _schedule_retry(
             has_given_up = True
         _waiting([message]).update(**fields)
     return has_given_up
-
-
-def backoff(failures: int) -> timedelta:
-    """The pause after that many failures in a row."""
-    exponent = min(failures - 1, 20)
-    factor: int = BACKOFF_FACTOR**exponent
-    pause = min(MAX_BACKOFF, FIRST_BACKOFF * factor)
-    return pause * (1 + random.random() * JITTER)
 
 
 def _clear_failures(destination: Destination) -> None:
@@ -130,7 +119,7 @@ def _note_failure(destination: Destination, result: Result, now: datetime) -> No
     if _is_put_off(destination, result):
         requested_pause = timedelta(seconds=result.retry_after or 0)
         destination.retry_at = now + max(
-            backoff(destination.failures), min(requested_pause, MAX_BACKOFF)
+            BACKOFF.delay(destination.failures), min(requested_pause, BACKOFF.longest)
         )
     if result.status == GONE:
         _pause(destination, "The receiver answered 410: it no longer wants these messages.")

@@ -30,7 +30,6 @@ FAST_RETRY_POLICY = RetryPolicy(
     total_timeout=600.0,
     sleep=lambda _: None,
     now=lambda: NOON,
-    jitter=lambda: 1.0,
 )
 
 # What the form asks for before it stores details.

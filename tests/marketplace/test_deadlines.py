@@ -253,8 +253,8 @@ def test_the_turn_of_a_sync_is_bounded() -> None:
 def test_connections_take_turns(acme: Product, globex: Product, simulator: Simulator) -> None:
     first, second = connect(acme, simulator), connect(globex, simulator)
     simulator.feed.add(*licenses(simulator, 200))
-    work(first, NOON + lifecycle.MIN_BACKOFF, is_out_of_time=lambda: True)
-    assert scheduling.due_connection_ids(NOON + lifecycle.MIN_BACKOFF) == [second.pk, first.pk]
+    work(first, NOON + lifecycle.BACKOFF.first, is_out_of_time=lambda: True)
+    assert scheduling.due_connection_ids(NOON + lifecycle.BACKOFF.first) == [second.pk, first.pk]
 
 
 def test_the_thread_of_a_client_ends_with_it(

@@ -76,9 +76,10 @@ def test_a_failure_is_retried_with_the_same_id_until_it_works(
         assert reload(destination).failures == attempt
         # Not before its time.
         assert deliver(clock) == {}
-        clock.now = max(
-            reload(destination).retry_at or clock.now, refreshed(message).next_attempt_at
-        )
+        due_at = max(reload(destination).retry_at or clock.now, refreshed(message).next_attempt_at)
+        seconds = (due_at - clock.now).total_seconds()
+        assert seconds == pytest.approx(5 * 3 ** (attempt - 1), rel=0.21)
+        clock.now = due_at
     receiver.answer = lambda received: 200
     assert deliver(clock) == {Outcome.DELIVERED: 1}
     assert {received.id for received in receiver.received} == {message.message_id}
