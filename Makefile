@@ -17,10 +17,10 @@ run: ## Run the whole service
 demo: ## Run it with three products of invented data
 	$(PYTHON) manage.py up --demo
 
-test: ## Run nearly all tests
+test: ## Run nearly all tests (three to six minutes)
 	$(PYTHON) -m pytest -q
 
-slow: ## Run the tests that start services, browsers, and other programs
+slow: ## Run the tests that start services, browsers, and other programs (about seven minutes more)
 	$(PYTHON) -m pytest -q -m slow
 
 lint: ## Check formatting, lint, types, and missing migrations

@@ -26,6 +26,11 @@ FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 APPS = "access|config|console|core|engagement|exports|ingestion|marketplace|notifications|readapi"
 PATH = re.compile(rf"`((?:{APPS})/[\w/.]+)`")
+FOLDERS = f"{APPS}|benchmarks|clients|deploy|docs|harness|proofs|tests"
+# Not in strings: these the code itself opens.
+NAMED_FILE = re.compile(
+    rf"(?<![\w/.:<>{{}}\"'-])((?:{FOLDERS})/[\w./-]+\.(?:css|html|js|md|py|service|sh|sql|yaml|yml))\b"
+)
 BENCHMARK = re.compile(r"python -m ((?:benchmarks|proofs)(?:\.\w+)?)")
 COMMAND = re.compile(r"manage\.py (\w+)")
 EXTERNAL = ("http://", "https://", "mailto:")
@@ -75,6 +80,24 @@ def test_every_test_in_a_document_exists(document: Path) -> None:
 @each("document", DOCUMENTS)
 def test_every_code_path_in_a_document_exists(document: Path) -> None:
     assert [path for path in PATH.findall(text_of(document)) if not (ROOT / path).exists()] == []
+
+
+def test_every_file_that_sources_name_exists() -> None:
+    sources = [
+        ROOT / "Makefile",
+        *(path for path in (ROOT / "deploy").rglob("*") if path.is_file()),
+    ]
+    for folder in FOLDERS.split("|"):
+        sources += [*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.md")]
+    # Templates and style sheets are named as Django finds them.
+    places = [ROOT, *ROOT.glob("*/templates"), *ROOT.glob("*/static")]
+    missing = [
+        f"{relative_path(source)}: {name}"
+        for source in sources
+        for name in NAMED_FILE.findall(text_of(source))
+        if not any((place / name).exists() for place in places)
+    ]
+    assert missing == []
 
 
 @each("document", DOCUMENTS)
