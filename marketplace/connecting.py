@@ -5,6 +5,8 @@ details notices and writes nothing more.
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from uuid import UUID
@@ -20,16 +22,12 @@ from marketplace.source import queries
 from marketplace.source.client import App, ClientFactory, Credentials, MarketplaceClient
 from marketplace.source.errors import (
     CredentialsRejected,
-    MarketplaceBadRequest,
     MarketplaceError,
-    MarketplaceForbidden,
-    MarketplaceNotFound,
     MarketplaceUnavailable,
-    UnexpectedResponse,
 )
 from marketplace.user_names import USER_NAME_FIELDS, full_user_name, set_user_name
 
-USER_NAME, API_TOKEN, VENDOR_ID, PRODUCT_ID = "user_name", "api_token", "vendor_id", "product_id"
+API_TOKEN, VENDOR_ID, PRODUCT_ID = "api_token", "vendor_id", "product_id"
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,8 @@ class ConnectionOptions:
 
 
 class DetailsRejected(Exception):
-    """The details cannot be used. ``field`` is one of the names above, or None if the problem is
-    not in a field; ``message`` is for people."""
+    """The details cannot be used. ``field`` is the one of ConnectionDetails that is wrong, or None
+    if none is; ``message`` is for people."""
 
     def __init__(self, field: str | None, message: str) -> None:
         super().__init__(message)
@@ -90,14 +88,8 @@ def verify_details(details: ConnectionDetails, create_client: ClientFactory) -> 
     """
     vendor_id = parse_vendor_id(details.vendor_id)
     client = create_client(Credentials(details.user_name.strip(), details.api_token.strip()))
-    try:
+    with _asking_for(""):
         return _verify(client, details, vendor_id)
-    except CredentialsRejected:
-        raise CredentialsRefused from None
-    except MarketplaceUnavailable as failure:
-        raise DetailsRejected(None, texts.unreachable(failure)) from None
-    except UnexpectedResponse as failure:
-        raise DetailsRejected(None, texts.unexpected(failure)) from None
 
 
 def parse_vendor_id(entered: str) -> str:
@@ -112,16 +104,24 @@ def parse_vendor_id(entered: str) -> str:
 _VENDOR_ID = re.compile(r"(?:https?://\S*/)?(?P<number>[0-9]{1,18})/?(?:[?#]\S*)?")
 
 
+@contextmanager
+def _asking_for(what: str, vendor_id: str = "") -> Iterator[None]:
+    """Raise DetailsRejected if a failure of the marketplace says something about the details."""
+    try:
+        yield
+    except CredentialsRejected:
+        raise CredentialsRefused from None
+    except MarketplaceError as failure:
+        if refusal := texts.refusal(what, failure, vendor_id):
+            raise DetailsRejected(*refusal) from None
+        raise
+
+
 def _verify(
     client: MarketplaceClient, details: ConnectionDetails, vendor_id: str
 ) -> VerifiedDetails:
-    try:
+    with _asking_for("vendor", vendor_id):
         developer_id = client.developer_id(vendor_id)
-    except MarketplaceForbidden:
-        raise DetailsRejected(VENDOR_ID, texts.forbidden_vendor(vendor_id)) from None
-    except (MarketplaceNotFound, MarketplaceBadRequest) as failure:
-        _raise_if_gone(failure)
-        raise DetailsRejected(VENDOR_ID, texts.unknown_vendor(vendor_id)) from None
     app = _find_app(client, developer_id, details.product_id.strip())
     report_problem = _check_license_report(client, developer_id, app)
     canonical = ConnectionDetails(
@@ -130,22 +130,10 @@ def _verify(
     return VerifiedDetails(canonical, developer_id, app, report_problem)
 
 
-def _raise_if_gone(failure: MarketplaceError) -> None:
-    """Raise DetailsRejected if no value is wrong: the marketplace has retired the address."""
-    if isinstance(failure, MarketplaceNotFound) and failure.status == 410:
-        raise DetailsRejected(None, texts.API_GONE) from None
-
-
 def _find_app(client: MarketplaceClient, developer_id: str, entered: str) -> App:
     """The vendor's app with this product ID."""
-    try:
+    with _asking_for("apps"):
         apps = list(client.apps(developer_id))
-    except MarketplaceForbidden:
-        message = texts.forbidden("the list of the vendor’s apps")
-        raise DetailsRejected(USER_NAME, message) from None
-    except (MarketplaceNotFound, MarketplaceBadRequest) as failure:
-        _raise_if_gone(failure)
-        raise UnexpectedResponse("the list of the vendor’s apps is missing") from None
     apps_by_id = {product_id: app for app in apps if (product_id := _uuid(app.product_id))}
     app_product_id = _uuid(entered)
     if app_product_id is None or app_product_id not in apps_by_id:
@@ -161,17 +149,12 @@ def _check_license_report(client: MarketplaceClient, developer_id: str, app: App
     the details are right then, and the first sync can wait. No answer in time is a failure.
     """
     try:
-        queries.probe(client, developer_id, app.product_id)
-    except MarketplaceForbidden:
-        message = texts.forbidden("the vendor’s license reports")
-        raise DetailsRejected(USER_NAME, message) from None
-    except (MarketplaceNotFound, MarketplaceBadRequest) as failure:
-        _raise_if_gone(failure)
-        raise UnexpectedResponse("the license reports of the app are missing") from None
+        with _asking_for("reports"):
+            queries.probe(client, developer_id, app.product_id)
     except MarketplaceUnavailable as failure:
         if failure.status is None:
             raise
-        return texts.report_unavailable(failure)
+        return texts.REPORT_UNAVAILABLE.format(reason=failure.reason)
     return ""
 
 
@@ -204,8 +187,10 @@ def verify_stored_details(
     except CredentialsRefused:
         _require_authentication(stored, now)
         raise
-    message = texts.details_verified(verified.app, stored.vendor_id)
-    return " ".join(filter(None, (message, verified.report_problem)))
+    message = texts.DETAILS_VERIFIED.format(
+        app=verified.app.name or verified.app.key, vendor_id=stored.vendor_id
+    )
+    return texts.join_sentences(message, verified.report_problem)
 
 
 def _require_authentication(stored: Connection, now: datetime) -> None:

@@ -29,7 +29,9 @@ def stop(run: SyncRun, failure: MarketplaceError, now: datetime) -> None:
     elif isinstance(failure, MarketplaceBadRequest) and reports.can_split_insights(run):
         reports.split_insights(run)
     elif report := reports.other_report(run, failure, now):
-        reports.try_report(run, report, run.trial_reason if run.trial_report else _cause(failure))
+        # Why another way is tried; ends a sentence.
+        reason = run.trial_reason if run.trial_report else failure.reason
+        reports.try_report(run, report, reason or "it rejects the request")
     elif run.trial_report:
         # The failure that led to the trial, not what other ways meet.
         _give_up_attempt(run, MarketplaceUnavailable(run.trial_reason), now)
@@ -52,11 +54,6 @@ def _give_up_attempt(
     export = run.export if keeps_export else run_exports.without_export(run)
     delay = timedelta(seconds=retry_after)
     lifecycle.suspend(run, texts.sync_error(failure), delay, now, export=export)
-
-
-def _cause(failure: MarketplaceError) -> str:
-    """Why another way is tried; ends a sentence."""
-    return getattr(failure, "reason", "it rejects the request")
 
 
 def _unreadable_page(run: SyncRun, reason: str) -> str:

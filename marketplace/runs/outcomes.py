@@ -26,7 +26,7 @@ def check_usable(run: SyncRun) -> None:
         first = FailedRecord.objects.filter(run=run).first()
         raise NothingUsable(texts.nothing_usable(run, first.reason if first else ""))
     if is_full and not run.seen and (previous := _count_listed(run)) >= MIN_LICENSES_MISSED:
-        raise NothingUsable(texts.nothing_listed(previous))
+        raise NothingUsable(texts.NOTHING_LISTED.format(previous))
 
 
 def _count_listed(run: SyncRun) -> int:

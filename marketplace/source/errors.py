@@ -6,7 +6,12 @@ pages.
 
 
 class MarketplaceError(Exception):
-    """A request to the marketplace failed."""
+    """A request to the marketplace failed. *reason* ends a sentence: "it returned 503". *status* is
+    None without a response, or where the class says it."""
+
+    def __init__(self, reason: str = "", *, status: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.status = reason, status
 
 
 class CredentialsRejected(MarketplaceError):
@@ -20,10 +25,6 @@ class MarketplaceForbidden(MarketplaceError):
 class MarketplaceNotFound(MarketplaceError):
     """404 or 410: the resource does not exist."""
 
-    def __init__(self, status: int) -> None:
-        super().__init__(f"the marketplace returned {status}")
-        self.status = status
-
 
 class MarketplaceBadRequest(MarketplaceError):
     """400: the marketplace rejects a parameter."""
@@ -31,8 +32,7 @@ class MarketplaceBadRequest(MarketplaceError):
 
 class MarketplaceUnavailable(MarketplaceError):
     """429, 5xx, or no response: the same request may succeed later, after *retry_after* seconds if
-    the marketplace says so. *reason* ends a sentence: "it returned 503". *status* is None without
-    a response; *is_late* means that the response took too long."""
+    the marketplace says so. *is_late* means that the response took too long."""
 
     def __init__(
         self,
@@ -42,10 +42,8 @@ class MarketplaceUnavailable(MarketplaceError):
         status: int | None = None,
         is_late: bool = False,
     ) -> None:
-        super().__init__(reason)
-        self.reason = reason
+        super().__init__(reason, status=status)
         self.retry_after = retry_after
-        self.status = status
         self.is_late = is_late
 
     @property
@@ -55,20 +53,11 @@ class MarketplaceUnavailable(MarketplaceError):
 
 
 class UnexpectedResponse(MarketplaceError):
-    """A response that cannot be used, such as a web page or one that is too large. *reason* ends a
-    sentence: "it is a web page"."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """A response that cannot be used, such as a web page or one that is too large."""
 
 
 class ExportFailed(MarketplaceError):
-    """The marketplace does not produce an export. *reason* ends a sentence: "it failed"."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """The marketplace does not produce an export."""
 
 
 class ExportPending(MarketplaceError):

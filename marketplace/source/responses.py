@@ -30,7 +30,7 @@ def raise_for_status(response: requests.Response, now: datetime) -> None:
     if status == 403:
         raise MarketplaceForbidden
     if status in (404, 410):
-        raise MarketplaceNotFound(status)
+        raise MarketplaceNotFound(status=status)
     if status in (408, 429) or status >= 500:
         retry_after = parse_retry_after(response.headers.get("Retry-After"), now)
         raise MarketplaceUnavailable(f"it returned {status}", retry_after, status=status)

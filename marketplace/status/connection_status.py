@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from django.utils.timesince import timesince, timeuntil
 
+from marketplace import texts
 from marketplace.models import Connection, FailedRecord, SyncRun
 from marketplace.runs import scheduling
 from marketplace.runs.timetable import load_timetable
@@ -125,23 +126,13 @@ def _row(run: SyncRun, now: datetime) -> HistoryRow:
 
 def _result(run: SyncRun, now: datetime) -> tuple[str, str]:
     """The outcome in words, with its reason if there is one, and its level."""
-    match SyncRun.State(run.state):
-        case SyncRun.State.SUCCEEDED:
-            return _join("Succeeded.", run.note), "good"
-        case SyncRun.State.FAILED:
-            return _join("Failed.", run.error, run.note), "bad"
-        case SyncRun.State.STOPPED:
-            return _join("Stopped.", run.error, run.note), "quiet"
-        case SyncRun.State.WAITING if run.due_at > now:
-            resumes = f"Resumes in {timeuntil(run.due_at, now, depth=2)}."
-            return _join(resumes, run.error), "warning"
-        case SyncRun.State.WAITING:
-            return "Waiting for a free worker.", "quiet"
-    return "Running.", "quiet"
-
-
-def _join(*sentences: str) -> str:
-    return " ".join(filter(None, sentences))
+    sentence, level = texts.RESULTS[SyncRun.State(run.state)]
+    if run.is_over:
+        return texts.join_sentences(sentence, run.error, run.note), level
+    if run.state == SyncRun.State.WAITING and run.due_at > now:
+        resumes = texts.RESUMES.format(timeuntil(run.due_at, now, depth=2))
+        return texts.join_sentences(resumes, run.error), "warning"
+    return sentence, level
 
 
 def _duration(run: SyncRun, now: datetime) -> str:

@@ -8,43 +8,19 @@ from datetime import date
 from django.db.models import Q
 from django.utils.formats import date_format
 
+from marketplace import texts
 from marketplace.models import Connection, SyncRun
 from marketplace.runs.timetable import Timetable
 
 State = Connection.State
 
-TITLES = {
-    State.ACTIVE: "Connected.",
-    State.REQUIRES_AUTHENTICATION: "Requires authentication.",
-    State.DISCONNECTED: "Disconnected.",
-}
-ADVICE = {
-    State.REQUIRES_AUTHENTICATION: "Create a new API token without scopes in the account’s "
-    "security settings (the marketplace rejects tokens with scopes and those of service accounts) "
-    "and enter all four details again. A sync then starts at once. Until then nothing is synced, "
-    "and imported traits stay.",
-    State.DISCONNECTED: "Nothing is synced. Imported traits stay on their accounts, and the user "
-    "name and the API token were deleted. Enter all four details to connect again.",
-}
-# For people who may not change the connection.
-VIEWER_ADVICE = {
-    State.REQUIRES_AUTHENTICATION: "Nothing is synced until a manager of the product enters the "
-    "details with a new API token. Imported traits stay.",
-    State.DISCONNECTED: "Nothing is synced. Imported traits stay on their accounts. A manager of "
-    "the product can connect it again.",
-}
-MANAGERS_ONLY = "A manager of the product can change this."
-TIMETABLE_OFF = (
-    "The periodic task of the syncs is disabled or missing. Ask the operator to enable “sync "
-    "marketplace licenses”. Until then only “Sync now” and “Full sync” start a sync."
-)
 # Days before the end of a token from which a notice says so, and from which it is urgent.
 EXPIRY_NOTICE_DAYS, EXPIRY_URGENT_DAYS = 30, 7
 
 
 @dataclass(frozen=True)
 class ConnectionHealth:
-    """The state of a connection in words. *level* sets its color: good, warning, bad, or quiet."""
+    """The sentences of ``texts.Health`` for one connection and one reader."""
 
     level: str
     title: str
@@ -53,7 +29,7 @@ class ConnectionHealth:
 
     @property
     def sentence(self) -> str:
-        return " ".join(filter(None, (self.title, self.reason, self.advice)))
+        return texts.join_sentences(self.title, self.reason, self.advice)
 
 
 @dataclass(frozen=True)
@@ -99,35 +75,30 @@ def connection_health(
     connection: Connection, last_runs: LastRuns, timetable: Timetable, *, may_manage: bool = True
 ) -> ConnectionHealth:
     """How the connection is doing. The advice depends on whether the reader *may_manage* it."""
-    state = State(connection.state)
-    if state != State.ACTIVE:
-        advice = ADVICE if may_manage else VIEWER_ADVICE
-        level = "bad" if state == State.REQUIRES_AUTHENTICATION else "quiet"
-        return ConnectionHealth(level, TITLES[state], connection.state_reason, advice[state])
-    if trouble := _trouble(connection, last_runs):
-        reason, error = trouble
-        advice_text = error if may_manage else f"{error} {MANAGERS_ONLY}"
-        return ConnectionHealth("warning", TITLES[state], reason, advice_text)
-    if timetable.task is None:
-        return ConnectionHealth("warning", TITLES[state], "Syncs are switched off.", TIMETABLE_OFF)
-    if connection.last_success_at is None:
-        return ConnectionHealth("good", TITLES[state], "The first sync imports all licenses.", "")
-    reason = f"Licenses are updated {timetable.describe()}."
-    return ConnectionHealth("good", TITLES[state], reason, "")
+    condition, error = _condition(connection, last_runs, timetable)
+    level, title, reason, advice, viewer_advice = texts.HEALTH[condition]
+    if viewer_advice is not None and not may_manage:
+        advice = viewer_advice
+    values = {"error": error, "interval": timetable.describe()}
+    return ConnectionHealth(level, title, reason.format(**values), advice.format(**values))
 
 
-def _trouble(connection: Connection, last_runs: LastRuns) -> tuple[str, str] | None:
-    """What is wrong with the syncs of an active connection, and why; None if nothing is."""
-    waiting = last_runs.unfinished
+def _condition(
+    connection: Connection, last_runs: LastRuns, timetable: Timetable
+) -> tuple[str, str]:
+    """Which sentences of ``texts.HEALTH`` tell of the connection, and the error in them."""
+    if connection.state != State.ACTIVE:
+        return connection.state, connection.state_reason
+    is_first, waiting = connection.last_success_at is None, last_runs.unfinished
     if waiting is not None and waiting.state == SyncRun.State.WAITING and waiting.error:
-        is_first = connection.last_success_at is None
-        reason = "The first sync is pending." if is_first else "A sync is interrupted."
-        return reason, waiting.error
+        return "pending" if is_first else "interrupted", waiting.error
     if has_failed_last(connection):
-        return "The last sync failed.", connection.last_error
+        return "failed", connection.last_error
     if last_runs.full is not None and last_runs.full.state == SyncRun.State.FAILED:
-        return "The last full sync failed.", last_runs.full.error
-    return None
+        return "full_failed", last_runs.full.error
+    if timetable.task is None:
+        return "off", ""
+    return "new" if is_first else "active", ""
 
 
 def has_failed_last(connection: Connection) -> bool:
@@ -153,5 +124,5 @@ def expiry_notice(
         text = "The API token expires today."
     else:
         text = f"The API token expires in {days} day{'s' if days > 1 else ''}, on {on}."
-    todo = "Create a new one and replace the details." if may_manage else MANAGERS_ONLY
+    todo = "Create a new one and replace the details." if may_manage else texts.MANAGERS_ONLY
     return ExpiryNotice(level, f"{text} {todo}")

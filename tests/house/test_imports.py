@@ -47,7 +47,7 @@ BOUNDS = {
     "access": (5, 14),
     "ingestion": (6, 60),
     "readapi": (8, 72),
-    "marketplace": (6, 30),
+    "marketplace": (6, 31),
     "notifications": (7, 29),
     "exports": (6, 29),
     "console": (5, 13),

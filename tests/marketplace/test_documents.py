@@ -7,7 +7,9 @@ import pytest
 
 from config.local import service
 from marketplace import texts
+from marketplace.models import Connection, SyncRun
 from marketplace.source import client
+from marketplace.source.errors import ExportPending, MarketplaceError
 
 ROOT = Path(__file__).resolve().parents[2]
 # The current edition of the API's documentation. Its paths begin with /rest/3.
@@ -63,3 +65,11 @@ def test_each_sentence_of_a_failure_says_what_to_do() -> None:
     """Those that no story of ``test_what_people_see`` ends with."""
     for sentence in (texts.UNDECRYPTABLE, texts.SYNC_CRASHED, texts.SYNC_TIMED_OUT, texts.API_GONE):
         assert re.search(r"\b(Add|See|contact|Update)\b", sentence)
+
+
+def test_each_state_and_each_failure_has_its_sentence() -> None:
+    paused = set(Connection.State) - {Connection.State.ACTIVE}
+    assert {state.value for state in paused} <= texts.HEALTH.keys()
+    assert texts.RESULTS.keys() == set(SyncRun.State)
+    # A run waits for an export that is pending, and never ends with it.
+    assert texts.FAILURES.keys() == set(MarketplaceError.__subclasses__()) - {ExportPending}

@@ -59,7 +59,7 @@ def test_a_notice_comes_30_days_before_and_is_urgent_7_days_before(
         assert notice.text.startswith(beginning)
         assert notice.text.endswith("Create a new one and replace the details.")
         viewers = health.expiry_notice(connection, TODAY, may_manage=False)
-        assert viewers and viewers.text.endswith(health.MANAGERS_ONLY)
+        assert viewers and viewers.text.endswith(texts.MANAGERS_ONLY)
 
 
 def test_the_notice_is_on_the_connections_page_and_on_the_home_page(
@@ -139,4 +139,4 @@ def test_a_viewer_is_told_who_can_do_what_is_needed(acme: Product) -> None:
     assert "enter all four details" not in html
     assert "until a manager of the product enters the details" in html
     Connection.objects.update(state=State.ACTIVE, last_error="Do this.", last_error_at=NOON)
-    assert health.MANAGERS_ONLY in logged_in(viewer).get(page).content.decode()
+    assert texts.MANAGERS_ONLY in logged_in(viewer).get(page).content.decode()
