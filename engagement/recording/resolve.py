@@ -182,7 +182,7 @@ def _new_accounts(
             "first",
             "last",
         ),
-        **stored_traits.arrays_for_new([stored_traits.merge_new(row) for row in rows]),
+        **stored_traits.new_trait_arrays([stored_traits.merge_new(row) for row in rows]),
     }
 
 

@@ -77,17 +77,18 @@ def merge_new(update: SubjectUpdate) -> MergedTraits | None:
     return merged
 
 
-def arrays(merged: Sequence[MergedTraits | None]) -> dict[str, list[Any]]:
+def trait_arrays(merged: Sequence[MergedTraits | None]) -> dict[str, list[Any]]:
     """The merged traits as arrays for a statement, with NULL where nothing changes."""
     unchanged = (None, None, None)
     rows = (row[:3] if row else unchanged for row in merged)
     return sql.arrays(rows, "traits", "stamps", "created")
 
 
-def arrays_for_new(merged: Sequence[MergedTraits | None]) -> dict[str, list[Any]]:
-    """As ``arrays``. Stamps that several subjects share are in ``shared`` once, if these are few,
-    and their place there, from 1 on, is in ``places``: parsing them is most of what they cost."""
-    columns = arrays(merged)
+def new_trait_arrays(merged: Sequence[MergedTraits | None]) -> dict[str, list[Any]]:
+    """As ``trait_arrays``. Stamps that several subjects share are in ``shared`` once, if these are
+    few, and their place there, from 1 on, is in ``places``: parsing them is most of what they
+    cost."""
+    columns = trait_arrays(merged)
     places: dict[str, int] = {}
     for text in columns["stamps"]:
         if text is not None:

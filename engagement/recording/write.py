@@ -193,7 +193,7 @@ def update_users(users: Sequence[UserState], updates: dict[int, SubjectUpdate]) 
             "since": [user.account_since for user in users],
             "first": [user.first_seen_at for user in users],
             "last": [user.last_seen_at for user in users],
-            **stored_traits.arrays([merged.get(user.id) for user in users]),
+            **stored_traits.trait_arrays([merged.get(user.id) for user in users]),
         },
     )
 
@@ -277,7 +277,7 @@ def _update_accounts(
         _WRITE_ACCOUNTS,
         {
             **sql.arrays(rows, "ids", "products", "identified", "first", "last"),
-            **stored_traits.arrays([merged.get(id) for id, _ in accounts]),
+            **stored_traits.trait_arrays([merged.get(id) for id, _ in accounts]),
         },
     )
     return {
