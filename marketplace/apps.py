@@ -14,6 +14,7 @@ class MarketplaceConfig(AppConfig):
         # Models cannot be imported earlier.
         import_module("marketplace.forgetting").register_eraser()
         import_module("marketplace.runs.scheduling").register_times()
+        import_module("marketplace.user_names").register()
 
 
 def _schedule_syncs(**_: Any) -> None:

@@ -5,14 +5,15 @@ from django.utils import timezone
 
 from core import telemetry
 from core.database.retries import leave_retry_to_beat
+from core.jobs.run import run_due
 from core.jobs.shares import time_limit
 from engagement.tasks import request_rescore
-from marketplace import user_names
 from marketplace.runs import scheduling
 from marketplace.runs.sync import SyncEnvironment, run_sync
 from marketplace.source import client
 from marketplace.source.client import Credentials, MarketplaceClient
 from marketplace.status.prometheus import SYNC_COUNTER
+from marketplace.user_names import QUEUE
 
 # Seconds after which a sync releases its worker, so that other connections get their turn.
 SYNC_SECONDS = 20.0
@@ -45,7 +46,7 @@ def resume() -> None:
     """Have the connections sync whose time has come, and wake workers for the syncs that are due
     again or whose worker died."""
     now = timezone.now()
-    user_names.encrypt_plain_user_names(now)
+    run_due(QUEUE, timezone.now)
     scheduling.request_due_syncs(now)
     scheduling.wake_workers(scheduling.due_connection_ids(now))
 

@@ -8,12 +8,15 @@ run beside new code and you can go back; then it is encrypted.
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.db import transaction
-
+from core.jobs import kinds
+from core.jobs.kinds import Done, More, Outcome
+from core.models import Job
 from marketplace.models import Connection
 
 MASK: Final = "\N{HORIZONTAL ELLIPSIS}"
 PLAIN_FOR = timedelta(days=1)
+QUEUE = "marketplace"
+ENCRYPT_USER_NAMES = "encrypt user names"
 
 
 def mask(user_name: str) -> str:
@@ -49,18 +52,24 @@ def set_user_name(connection: Connection, user_name: str | None) -> None:
 USER_NAME_FIELDS: Final = ("user_name", "secret_user_name", "plain_user_name_until")
 
 
-def encrypt_plain_user_names(now: datetime) -> int:
-    """Encrypt the user names that earlier releases stored, a day after they are first met; return
-    how many."""
+def register() -> None:
+    kinds.register(
+        ENCRYPT_USER_NAMES,
+        "Encrypts the user names of marketplace connections that earlier releases stored.",
+        queue=QUEUE,
+        step=encrypt_next,
+    )
+
+
+def encrypt_next(job: Job, now: datetime) -> Outcome:
+    """Encrypt a user name that an earlier release stored, a day after it is first met."""
     plain = Connection.objects.exclude(user_name__contains=MASK)
     plain.filter(plain_user_name_until=None).update(plain_user_name_until=now + PLAIN_FOR)
-    encrypted = 0
-    for pk in plain.filter(plain_user_name_until__lte=now).values_list("pk", flat=True):
-        with transaction.atomic():
-            connection = Connection.objects.select_for_update().filter(pk=pk).first()
-            if connection is not None and not is_masked(connection.user_name):
-                is_used = connection.state != Connection.State.DISCONNECTED
-                set_user_name(connection, connection.user_name if is_used else None)
-                connection.save(update_fields=USER_NAME_FIELDS)
-                encrypted += 1
-    return encrypted
+    due = plain.filter(plain_user_name_until__lte=now)
+    connection = due.order_by("pk").select_for_update().first()
+    if connection is None:
+        return Done()
+    is_used = connection.state != Connection.State.DISCONNECTED
+    set_user_name(connection, connection.user_name if is_used else None)
+    connection.save(update_fields=USER_NAME_FIELDS)
+    return More()

@@ -1,5 +1,7 @@
 """The user name is half of a credential: encrypted in the database, and shown in part."""
 
+from datetime import datetime
+
 import pytest
 from django.contrib.auth.models import User as AdminUser
 from django.test import Client
@@ -11,6 +13,7 @@ from marketplace import connecting, tasks, user_names
 from marketplace.models import Connection
 from tests.admin.conftest import logged_in
 from tests.admin.rows import a_connection
+from tests.jobs import run_job
 from tests.marketplace.connections import (
     DAY,
     HOUR,
@@ -90,15 +93,19 @@ def old_row(acme: Product, simulator: Simulator) -> Connection:
     return read(connection)
 
 
+def encrypt(now: datetime) -> int:
+    return run_job(user_names.ENCRYPT_USER_NAMES, now)
+
+
 def test_a_plain_user_name_works_and_is_encrypted_after_a_day(
     old_row: Connection, simulator: Simulator
 ) -> None:
     assert work(old_row).state == RunState.SUCCEEDED
-    assert user_names.encrypt_plain_user_names(NOON) == 0, "old code may still run"
-    assert user_names.encrypt_plain_user_names(NOON + 23 * HOUR) == 0
+    assert encrypt(NOON) == 0, "old code may still run"
+    assert encrypt(NOON + 23 * HOUR) == 0
     assert read(old_row).user_name == simulator.vendor.user_name
-    assert user_names.encrypt_plain_user_names(NOON + DAY) == 1
-    assert user_names.encrypt_plain_user_names(NOON + DAY) == 0
+    assert encrypt(NOON + DAY) == 1
+    assert encrypt(NOON + DAY) == 0
     assert places_of(simulator.vendor.user_name) == set()
     assert "works" in connecting.verify_stored_details(old_row, fast_client, NOON)
 
@@ -107,15 +114,15 @@ def test_a_user_name_that_old_code_replaces_counts(acme: Product, simulator: Sim
     connection = connect(acme, simulator)
     Connection.objects.filter(pk=connection.pk).update(user_name="new@example.com")
     assert user_names.full_user_name(read(connection)) == "new@example.com"
-    user_names.encrypt_plain_user_names(NOON)
-    user_names.encrypt_plain_user_names(NOON + DAY)
+    encrypt(NOON)
+    encrypt(NOON + DAY)
     assert user_names.full_user_name(read(connection)) == "new@example.com"
 
 
 def test_the_user_name_of_a_disconnected_row_is_forgotten(acme: Product) -> None:
     connection = a_connection(acme, state=State.DISCONNECTED, api_token=None)
-    user_names.encrypt_plain_user_names(NOON)
-    user_names.encrypt_plain_user_names(NOON + DAY)
+    encrypt(NOON)
+    encrypt(NOON + DAY)
     columns = read(connection)
     assert (columns.user_name, columns.secret_user_name) == ("r…@acme.example", None)
 
