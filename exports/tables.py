@@ -1,4 +1,4 @@
-"""The tables of an export: their columns, and their rows in the order of ids.
+"""The tables of a scheduled export: their columns, and their rows in the order of ids.
 
 No column depends on anything that changes without a change stamp or a moved benchmark. So a run of
 changes has all that changed.

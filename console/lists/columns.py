@@ -1,6 +1,7 @@
-"""The columns of the lists of users and accounts: what a page shows and an export holds of a row.
+"""The columns of the lists of users and accounts: what a page and its CSV file hold of a row.
 
 A column's name is that of its order (``engagement.orders.columns``) where it can be sorted.
+Scheduled exports have columns of their own (``exports/tables.py``).
 """
 
 import json

@@ -1,6 +1,7 @@
-"""The start of a new UTC day: windows move, so subjects active at their ends are enqueued.
+"""Midnight in UTC: windows move, so subjects active at their ends are enqueued.
 
-They move back, too, after a clock that was ahead.
+The day that ended gets its benchmark, names of events are checked, and ``stamping.py`` notes whom
+the day moves between segments. Windows move back, too, after a clock that was ahead.
 """
 
 from datetime import date, timedelta

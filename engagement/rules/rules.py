@@ -2,6 +2,9 @@
 
 A rule is stored and shown as ``{"match": "all" | "any", "conditions": [...]}``. The ``kind`` of a
 condition is the tag of one of the structs below; its other keys are the fields of that struct.
+
+A new condition is a struct here, a sentence in ``texts.py``, a filter in ``filters.py``, and inputs
+in ``console/rules/condition_forms.py``: CONTRIBUTING.md has each step.
 """
 
 from collections.abc import Iterator, Mapping

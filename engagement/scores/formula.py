@@ -1,4 +1,8 @@
-"""Formulas that turn raw scores into the scores that people see."""
+"""Formulas that turn raw scores into the scores that people see.
+
+Raw scores are sums of weights times counts (``score_users.sql``, ``score_accounts.sql``), and
+``benchmarks.py`` takes the benchmark from them.
+"""
 
 import math
 from bisect import bisect_left

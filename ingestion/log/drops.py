@@ -1,8 +1,9 @@
 """Dropped messages: accepted but not recorded, with the reason.
 
 Each is listed, and counted by reason, product and UTC day. This answers "Why did my event not
-arrive?" Messages without a valid key that exceed a number per second are only counted
-(``ingestion.inbox.quotas``).
+arrive?" ``DropReason`` has the reasons and ``texts.py`` their remedies. The doors and
+``ingestion/drain/processing.py`` find them. Messages without a valid key that exceed a number per
+second are only counted (``ingestion.inbox.quotas``).
 """
 
 from collections import Counter

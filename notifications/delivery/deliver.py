@@ -3,6 +3,7 @@
 A worker claims a destination by a lease, sends its messages one after the other, and records what
 became of each in a transaction. If it dies, the lease runs out, and another worker sends the
 message again, with the same id. Requests run in threads, so a slow receiver delays nobody else.
+``outcomes.py`` says when a failed one is sent again, and when nobody tries any more.
 """
 
 import logging
