@@ -15,6 +15,7 @@ class EngagementConfig(AppConfig):
         post_migrate.connect(create_partitions, sender=self)
         import_module("engagement.removal.maintenance").register()
         import_module("engagement.recording.jobs").register()
+        import_module("engagement.removal.jobs").register()
         import_module("engagement.jobs").register()
 
 

@@ -11,8 +11,9 @@ from core.jobs.run import has_keys
 from core.jobs.shares import time_limit
 from core.jobs.tasks import create_task
 from engagement.prometheus import RESCORE
-from engagement.recording import jobs
-from engagement.removal import deletion, forgetting, maintenance
+from engagement.recording.jobs import QUEUE as MOVES
+from engagement.removal import maintenance
+from engagement.removal.jobs import QUEUE as REMOVAL
 from engagement.rescoring import rescore as rescoring
 
 # After these times a task ends and requests another run, so that recording gets its turn.
@@ -36,10 +37,9 @@ def rescore() -> None:
 
     It runs after each batch, so it also requests the moves that the batch left to do.
     """
-    if again_without_missing_nodes(lambda: has_keys(jobs.QUEUE)):
+    if again_without_missing_nodes(lambda: has_keys(MOVES)):
         wakeups.enqueue(reattribute, expires=10)
     out_of_time = time_limit(RESCORE_SECONDS)
-
     with telemetry.track_operation(RESCORE, timezone.now) as run:
         run.units = again_without_missing_nodes(
             lambda: rescoring.rescore(timezone.now(), out_of_time=out_of_time)
@@ -53,16 +53,6 @@ def rescore() -> None:
 def maintain() -> None:
     """Create partitions ahead, drop old ones, and run the daily jobs."""
     maintenance.maintain(timezone.now(), time_limit(MAINTAIN_SECONDS))
-
-
-@shared_task
-@leave_retry_to_beat("delete what was requested")
-def clear() -> None:
-    """Erase forgotten subjects and deleted products. Requests another run if time ran out."""
-    out_of_time = time_limit(CLEAR_SECONDS)
-
-    if not (forgetting.erase_forgotten(out_of_time) and deletion.resume_all_deletions(out_of_time)):
-        request_clearing()
 
 
 def request_clearing() -> None:
@@ -87,7 +77,10 @@ def request_rescore() -> None:
 # Rescoring requests another run if time ran out.
 reattribute = create_task(
     "engagement.tasks.reattribute",
-    jobs.QUEUE,
+    MOVES,
     seconds=REATTRIBUTE_SECONDS,
     after_steps=request_rescore,
+)
+clear = create_task(
+    "engagement.tasks.clear", REMOVAL, seconds=CLEAR_SECONDS, after_steps=request_clearing
 )

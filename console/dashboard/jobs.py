@@ -40,7 +40,7 @@ DESCRIPTIONS = {
     "engagement.tasks.reattribute": "Moves events and memberships that belong to another user or "
     "account by now. Scoring also starts it.",
     "engagement.tasks.clear": "Deletes what is left of forgotten users and accounts, and of "
-    "deleted products.",
+    "deleted products. A request on a page also starts it.",
     "engagement.tasks.maintain": "Creates partitions ahead, drops old ones, and runs the daily "
     "jobs.",
     "marketplace.tasks.sync_all": "Starts a sync of each active marketplace connection.",
@@ -168,7 +168,7 @@ def list_stepwise(now: datetime) -> Iterator[StepRow]:
             if kind
             else "Of another release. No worker of this one runs it.",
             state=_state(job, now),
-            progress=f"{job.progress:,} of {job.total:,}" if job.total else "",
+            progress=_progress(job),
             last_step=_last_step(job, now),
             duration=_seconds(job.seconds / job.steps) if job.steps else "",
             next_step=_next_step(job, now),
@@ -192,7 +192,14 @@ def _state(job: StepwiseJob, now: datetime) -> str:
         return "In progress"
     if job.failures:
         return f"Failed {job.failures:,} times in a row" if job.failures > 1 else "Failed"
-    return "In progress" if job.cursor is not None else "Idle"
+    # One with a key is deleted when it is done.
+    return "In progress" if job.cursor is not None or job.key else "Idle"
+
+
+def _progress(job: StepwiseJob) -> str:
+    if job.total:
+        return f"{job.progress:,} of {job.total:,}"
+    return f"{job.progress:,} so far" if job.progress else ""
 
 
 def _last_step(job: StepwiseJob, now: datetime) -> SafeString | str:

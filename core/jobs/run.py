@@ -63,6 +63,26 @@ def run_due(queue: str, clock: Clock, out_of_time: OutOfTime = lambda: False) ->
     return run_kinds(kinds.in_queue(queue), clock, out_of_time)
 
 
+def finish(
+    kind: str, key: int, clock: Clock, after_step: Callable[[More], object] = lambda more: None
+) -> bool:
+    """Run the job now until nothing is left, for callers that wait for it.
+
+    Calls *after_step* after each step that left more to do. Returns False if the job stays: another
+    worker has it, somebody has paused it, or a step failed.
+    """
+    request(kind, clock(), key)
+    jobs, own_kind = Job.objects.filter(kind=kind, key=key), kinds.get(kind)
+    assert own_kind is not None, kind
+    while pk := jobs.values_list("pk", flat=True).first():
+        outcome = _try_step(pk, own_kind, clock)
+        if not isinstance(outcome, More | Done):
+            break
+        if isinstance(outcome, More):
+            after_step(outcome)
+    return not jobs.exists()
+
+
 def has_keys(queue: str) -> bool:
     """Whether a kind of the queue names something to do now."""
     return any(list(kind.keys()) for kind in kinds.in_queue(queue) if kind.keys is not None)

@@ -31,6 +31,12 @@ class Product(models.Model):
         return self.name
 
     @classmethod
+    def name_of(cls, product_id: int) -> str:
+        """The product's name, or its id if it is gone."""
+        names = cls.objects.filter(pk=product_id).values_list("name", flat=True)
+        return names.first() or str(product_id)
+
+    @classmethod
     def create_with_workspace(cls, name: str) -> "Product":
         """Create a product with the workspace that each product starts with."""
         product = cls.objects.create(name=name)

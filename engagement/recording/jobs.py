@@ -26,10 +26,5 @@ def register() -> None:
             step=room.process_requests,
             keys=room.products_to_process,
             pause_share=pace.PAUSE_SHARE,
-            title=_product_name,
+            title=Product.name_of,
         )
-
-
-def _product_name(product_id: int) -> str:
-    names = Product.objects.filter(pk=product_id).values_list("name", flat=True)
-    return names.first() or str(product_id)

@@ -6,15 +6,16 @@ The product itself is deleted last, so an interrupted deletion resumes where it 
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from typing import LiteralString
 
 from django.apps import apps
 from django.db import connection, transaction
-from django.db.models import Model
+from django.db.models import F, Model
 from psycopg import sql as compose
 
-from core.database import distribution, locks, nodes, retries, sql
+from core.database import distribution, locks, nodes, sql
+from core.jobs.kinds import Blocked, Done, More, Outcome
+from core.models import Job
 from engagement.models import Credential, EventName, Product, ProductMember
 
 ROWS_PER_TRANSACTION = 20_000
@@ -33,7 +34,7 @@ def register_eraser(eraser: ProductEraser) -> None:
 
 
 def request_deletion(product_id: int, now: datetime) -> bool:
-    """Close the product for good. Returns whether it was open. ``resume_deletion()`` deletes it."""
+    """Close the product for good. Returns whether it was open. ``delete_some()`` deletes it."""
     with transaction.atomic(durable=True):
         # Waits for workers that are recording for the product, and lets none begin after this.
         locks.lock_product(product_id)
@@ -46,59 +47,37 @@ def request_deletion(product_id: int, now: datetime) -> bool:
     return True
 
 
-def resume_all_deletions(out_of_time: Callable[[], bool]) -> bool:
-    """Resume every requested deletion. Returns False if time ran out first."""
+def products_to_delete() -> list[int]:
+    """The products whose deletion was requested, in that order."""
     requested = Product.objects.filter(deletion_requested_at__isnull=False)
-    products = nodes.reachable(requested, "pk").order_by("pk")
-    return all(
-        resume_deletion(pk, out_of_time=out_of_time) for pk in products.values_list("pk", flat=True)
-    )
+    products = nodes.reachable(requested, "pk").order_by("deletion_requested_at", "pk")
+    return list(products.values_list("pk", flat=True))
 
 
-def resume_deletion(
-    product_id: int,
-    *,
-    out_of_time: Callable[[], bool] = lambda: False,
-    after_piece: Callable[[int], None] = lambda rows: None,
-) -> bool:
-    """Delete rows of the product until nothing is left. Returns False if time ran out first.
-
-    Calls *after_piece* with the number of rows after each transaction. Leaves a product to another
-    worker that is deleting it.
-    """
-    more = True
-    while more:
-        if out_of_time():
-            return False
-        rows, more = retries.retry_on_conflict(partial(_delete_some, product_id))
-        after_piece(rows)
-    return True
+def delete_some(job: Job, now: datetime) -> Outcome:
+    """Delete some rows of the product, and the product itself when nothing else is left."""
+    product_id = int(job.key)
+    if product_id in nodes.missing_products():
+        return Blocked()
+    locks.lock_scoring(product_id)
+    requested = Product.objects.filter(pk=product_id, deletion_requested_at__isnull=False)
+    product = requested.select_for_update(no_key=True).first()
+    if product is None:
+        return Done()
+    rows = _delete_rows(product_id) or _delete_product(product)
+    requested.update(deleted_rows=F("deleted_rows") + rows)
+    return More(progress=product.deleted_rows + rows)
 
 
-def _delete_some(product_id: int) -> tuple[int, bool]:
-    """One transaction. Returns the number of deleted rows, and whether there is more to do."""
-    with transaction.atomic(durable=True):
-        locks.lock_scoring(product_id)
-        free = Product.objects.select_for_update(skip_locked=True, no_key=True)
-        product = free.filter(pk=product_id, deletion_requested_at__isnull=False).first()
-        if product is None:
-            return 0, False
-        rows = _delete_rows(product_id)
-        if not rows:
-            return _delete_product(product)
-        product.deleted_rows += rows
-        product.save(update_fields=["deleted_rows"])
-    return rows, True
-
-
-def _delete_product(product: Product) -> tuple[int, bool]:
-    """Delete the product and the few rows that its tables point to, if nothing else is left."""
+def _delete_product(product: Product) -> int:
+    """Delete the product and the few rows that its tables point to, if nothing else is left.
+    Returns the number of deleted rows."""
     locks.lock_product(product.pk)
     # A worker that shared the lock may have written a last row.
     if rows := _delete_rows(product.pk):
-        return rows, True
+        return rows
     row_count, _ = product.delete()
-    return row_count, False
+    return row_count
 
 
 def _delete_rows(product_id: int) -> int:

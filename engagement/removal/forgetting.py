@@ -2,7 +2,8 @@
 
 One transaction hides the subject: its traits, id, and scores are gone, and messages that arrived
 before take no effect. Its events, counts, and memberships are then deleted in bounded transactions.
-After a crash the ``ForgottenSubject`` row still says what is left to delete.
+After a crash the ``ForgottenSubject`` row still says what is left to delete. A job of the product
+does so.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,9 +13,12 @@ from typing import Any, LiteralString
 from uuid import uuid4
 
 from django.db import transaction
+from django.db.models import Min
 
 from core.database import distribution, locks, nodes, retries, sql
 from core.database.arrivals import take_arrivals
+from core.jobs.kinds import Blocked, Done, More, Outcome
+from core.models import Job
 from engagement import changes
 from engagement.models import Alias, ForgottenSubject, ScoreSet, User
 from engagement.models.activity import NO_ACCOUNT
@@ -29,7 +33,6 @@ from engagement.search import entries
 # Users of a forgotten account that one transaction takes out of it.
 USERS_PER_TRANSACTION = 200
 
-OutOfTime = Callable[[], bool]
 # Deletes what another app keeps about the subject, in the transaction that forgets it.
 SubjectEraser = Callable[[SubjectRef, datetime], None]
 _erasers: list[SubjectEraser] = []
@@ -45,7 +48,7 @@ def forget(subject: SubjectRef, now: datetime, *, suppress: bool = False) -> boo
 
     A user is forgotten with all ids that aliases joined. Messages that arrived until now take no
     effect. Later messages create a new subject or, with *suppress*, are dropped.
-    ``erase_forgotten()`` deletes what this leaves.
+    ``erase_some()`` deletes what this leaves.
     """
     return retries.retry_on_conflict(partial(_forget, subject, now, suppress))
 
@@ -143,33 +146,31 @@ def _delete_scores(subject: SubjectRef, row_id: int) -> None:
 # --- Erasing --------------------------------------------------------------------------------
 
 
-def erase_forgotten(out_of_time: OutOfTime = lambda: False) -> bool:
-    """Delete what is left of forgotten subjects. Returns False if time ran out first."""
-    hidden = ForgottenSubject.objects.filter(row_id__isnull=False)
-    subjects = nodes.reachable(hidden).order_by("pk")
-    for pk in subjects.values_list("pk", flat=True):
-        more = True
-        while more:
-            if out_of_time():
-                return False
-            more = retries.retry_on_conflict(partial(_erase_some, pk))
-    return True
+def products_to_erase() -> list[int]:
+    """The products with forgotten subjects that something is left of, in the order of requests."""
+    hidden = nodes.reachable(ForgottenSubject.objects.filter(row_id__isnull=False))
+    firsts = hidden.values("product_id").annotate(first=Min("pk")).order_by("first")
+    return [row["product_id"] for row in firsts]
 
 
-def _erase_some(pk: int) -> bool:
-    """One bounded step. Returns False if nothing is left, or another worker is erasing it."""
-    with transaction.atomic(durable=True):
-        free = ForgottenSubject.objects.select_for_update(skip_locked=True, no_key=True)
-        forgotten = free.filter(pk=pk, row_id__isnull=False).first()
-        if forgotten is None:
-            return False
-        row_id = forgotten.row_id
-        assert row_id is not None, "The filter has left others out."
-        with distribution.on_node_of(forgotten.product_id):
-            if not _erase_row(forgotten, row_id):
-                return True
-        ForgottenSubject.objects.filter(pk=pk).update(row_id=None)
-    return False
+def erase_some(job: Job, now: datetime) -> Outcome:
+    """Delete some of what is left of the product's forgotten subjects."""
+    product_id = int(job.key)
+    if product_id in nodes.missing_products():
+        return Blocked()
+    hidden = ForgottenSubject.objects.filter(product_id=product_id, row_id__isnull=False)
+    forgotten = hidden.order_by("pk").first()
+    if forgotten is None:
+        return Done()
+    has_total = job.total is not None and job.total > job.progress
+    total = job.total if has_total else job.progress + hidden.count()
+    row_id = forgotten.row_id
+    assert row_id is not None, "The filter has left others out."
+    with distribution.on_node_of(product_id):
+        is_erased = _erase_row(forgotten, row_id)
+    if is_erased:
+        ForgottenSubject.objects.filter(pk=forgotten.pk).update(row_id=None)
+    return More(progress=job.progress + is_erased, total=total)
 
 
 def _erase_row(forgotten: ForgottenSubject, row_id: int) -> bool:

@@ -21,6 +21,7 @@ from core.jobs import kinds
 from core.models import Job
 from engagement.jobs import INDEX_BACKLOG, STAMP_CHANGES
 from engagement.models import Product
+from engagement.removal.jobs import DELETE_PRODUCT
 from ingestion.prometheus import DRAIN_COUNTER
 from tests.admin.rows import Rows
 
@@ -155,7 +156,9 @@ def test_stepwise_jobs_show_where_they_are(root: Client) -> None:
         error="ValueError: no luck",
         due_at=now + timedelta(minutes=5, seconds=30),
     )
+    Job.objects.create(kind=DELETE_PRODUCT, key=0, progress=1234, due_at=now)
     html = page(root, reverse("admin:jobs"))
+    assert cells(html, "Delete a product: 0")[0] == "In progress1,234 so far"
     assert cells(html, "Index for the search")[0] == "In progress500 of 2,000"
     state, _, _, following, buttons = cells(html, "Stamp changes")
     assert (state, following) == ("Failed 2 times in a row", "in 5 minutes")

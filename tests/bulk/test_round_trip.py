@@ -33,6 +33,7 @@ from engagement.recording.jobs import MOVE_JOINED, REATTRIBUTE
 from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting, maintenance
+from engagement.removal.jobs import ERASE_FORGOTTEN
 from engagement.rescoring.rescore import rescore
 from engagement.traits import Source
 from ingestion.bulk import exporting
@@ -191,7 +192,7 @@ def test_whoever_is_being_forgotten_is_not_exported(acme_with_everything: Produc
         forgetting.forget(subject, NOON)
     assert ForgottenSubject.objects.filter(row_id__isnull=False).count() == 2
     copy = copied(acme_with_everything)
-    forgetting.erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     assert_same(copy, acme_with_everything)
 
 

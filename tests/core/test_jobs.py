@@ -323,6 +323,24 @@ def test_in_a_turn_kinds_go_in_the_order_of_their_registration() -> None:
     assert order == ["first", "second"]
 
 
+def test_a_job_is_finished_for_who_waits_for_it() -> None:
+    todo = {7: 3, 9: 1}
+    counts: list[int] = []
+
+    def step(job: Job, now: datetime) -> Outcome:
+        todo[int(job.key)] -= 1
+        return More(progress=job.progress + 1) if todo[int(job.key)] else Done()
+
+    register("each", step, keys=lambda: list(todo))
+    assert run.finish("each", 7, lambda: NOON, lambda more: counts.append(more.progress))
+    assert (counts, todo) == ([1, 2], {7: 0, 9: 1})
+    todo[7] = 1
+    run.request("each", NOON, 7)
+    run.pause(Job.objects.get(key="7").pk)
+    assert not run.finish("each", 7, lambda: NOON)
+    assert todo[7] == 1
+
+
 # --- Leases ---------------------------------------------------------------------------------
 
 LEASE = timedelta(minutes=1)

@@ -26,7 +26,8 @@ from engagement.recording.aliases import StoredAlias, current_id
 from engagement.recording.jobs import MOVE_JOINED, REATTRIBUTE
 from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
-from engagement.removal.forgetting import erase_forgotten, forget, lift_suppression
+from engagement.removal.forgetting import forget, lift_suppression
+from engagement.removal.jobs import ERASE_FORGOTTEN
 from engagement.rescoring.rescore import rescore
 from tests.cases import each, examples, leaves_no_rows
 from tests.engagement.history import (
@@ -287,7 +288,7 @@ def user(product: Product, external_id: str) -> SubjectRef:
 
 
 def assert_nothing_is_left() -> None:
-    assert erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     for model in (User, Event, DailyCount, Membership, Alias, JoinRequest, UserEngagement):
         assert not model.objects.exists(), model
 
@@ -327,7 +328,7 @@ def test_an_account_is_forgotten_with_events_that_were_to_move(acme: Product) ->
     tell(acme, alias("old", "new"))
     step_job(MOVE_JOINED, NOON)
     assert forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, "hooli"), NOON)
-    assert erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     rest = after_all(acme)
     # The new user was in the account from -3.5 on.
     assert [event[2:] for event in rest["events"]] == [

@@ -10,6 +10,7 @@ from engagement.models import CachedCounts, OrderChunk, ScoreSet, StoredOrder
 from engagement.orders import columns, pages, storage
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import deletion, forgetting
+from engagement.removal.jobs import DELETE_PRODUCT, ERASE_FORGOTTEN
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.segments import counts
 from tests.engagement.history import NOON
@@ -258,7 +259,7 @@ def test_a_forgotten_subject_leaves_no_id_in_any_order(
     row = ACCOUNTS.engagement_rows(customers).get(account__external_id="globex")
     forgetting.forget(subject, NOON)
     assert order(customers, "name") == ["acme", "initech", "umbrella"]
-    forgetting.erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     assert not OrderChunk.objects.filter(ids__contains=[row.account_id]).exists()
     # The page is shorter. The others keep their places.
     assert order(customers, "name", offset=1, limit=2) == ["initech"]
@@ -282,6 +283,6 @@ def test_deleting_a_product_deletes_its_orders(
 ) -> None:
     make_large(monkeypatch, customers)
     deletion.request_deletion(customers.product_id, NOON)
-    deletion.resume_all_deletions(lambda: False)
+    run_job(DELETE_PRODUCT, NOON)
     assert not (StoredOrder.objects.exists() or OrderChunk.objects.exists())
     assert not CachedCounts.objects.exists()

@@ -26,7 +26,8 @@ from engagement.recording import moving, parting
 from engagement.recording.jobs import MOVE_JOINED, MOVE_PARTED, REATTRIBUTE
 from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
-from engagement.removal.forgetting import erase_forgotten, forget
+from engagement.removal.forgetting import forget
+from engagement.removal.jobs import ERASE_FORGOTTEN
 from engagement.removal.maintenance import thin_memberships
 from engagement.rescoring.rescore import rescore
 from tests.cases import examples, leaves_no_rows
@@ -191,7 +192,7 @@ def test_forgetting_waits_for_what_is_still_to_move(joined: Product, forgotten: 
     settle(joined)
     part(joined, "kiosk")
     forget(SubjectRef(joined.pk, SubjectScope.USER, forgotten), NOON)
-    assert erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     settle(joined)
     other = {"kiosk": "bob", "bob": "kiosk"}[forgotten]
     assert set(report_of(joined)) == {other}

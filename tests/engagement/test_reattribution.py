@@ -24,8 +24,9 @@ from engagement.recording import reattribution
 from engagement.recording.jobs import REATTRIBUTE
 from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
-from engagement.removal.deletion import request_deletion, resume_deletion
-from engagement.removal.forgetting import erase_forgotten, forget
+from engagement.removal.deletion import request_deletion
+from engagement.removal.forgetting import forget
+from engagement.removal.jobs import DELETE_PRODUCT, ERASE_FORGOTTEN
 from engagement.rescoring.rescore import rescore
 from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, at, identify, state, tell, track
@@ -203,7 +204,7 @@ def test_an_account_is_forgotten_with_the_events_that_were_to_move_there(acme: P
     assert ReattributionRequest.objects.exists()
 
     forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, "hooli"), NOON + timedelta(days=9))
-    assert erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     run_job(REATTRIBUTE, NOON)
 
     assert by_account() == counts_by_account(acme) == {"initech": 4, "umbrella": 4}
@@ -215,7 +216,7 @@ def test_an_account_is_forgotten_without_the_events_that_were_to_move_away(acme:
     tell(acme, identify("ann", 3.5, group="hooli"))
 
     forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, "initech"), NOON + timedelta(days=9))
-    assert erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     run_job(REATTRIBUTE, NOON)
 
     assert by_account() == counts_by_account(acme) == {"hooli": 8}
@@ -231,7 +232,7 @@ def test_a_forgotten_user_leaves_no_request(acme: Product) -> None:
 
     forget(SubjectRef(acme.pk, SubjectScope.USER, "ann"), NOON + timedelta(days=9))
     step_job(REATTRIBUTE, NOON)
-    assert erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
 
     for model in (ReattributionRequest, Event, DailyCount, Membership, User):
         assert not model.objects.exists(), model
@@ -250,8 +251,7 @@ def test_a_product_that_is_being_deleted_does_not_hold_up_others(
 
     assert list(ReattributionRequest.objects.values_list("product", flat=True)) == [acme.pk]
     assert counts_by_account(globex)["hooli"] == 12
-    while not resume_deletion(acme.pk):
-        pass
+    run_job(DELETE_PRODUCT, NOON)
     assert not ReattributionRequest.objects.exists()
 
 

@@ -15,16 +15,22 @@ from core.database import sql
 from core.jobs.run import has_keys, run_due
 from core.models import Job
 from engagement.models import Product
-from engagement.recording import jobs, moving, parting, reattribution
+from engagement.recording import moving, parting, reattribution
 from engagement.recording.jobs import MOVE_JOINED, MOVE_PARTED, REATTRIBUTE
+from engagement.recording.jobs import QUEUE as MOVES
+from engagement.recording.suppression import SubjectRef, SubjectScope
+from engagement.removal import deletion, forgetting
+from engagement.removal.jobs import DELETE_PRODUCT, ERASE_FORGOTTEN
+from engagement.removal.jobs import QUEUE as REMOVAL
 from tests.engagement.history import NOON, alias, identify, state, tell, track
 from tests.engagement.test_aliases import comparable
+from tests.forgetting.test_deleting_products import rows_of
 from tests.jobs import step_job
 from tests.pipeline.waiting import somebody_else
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-QUEUES = (jobs.QUEUE,)
+QUEUES = (MOVES, REMOVAL)
 # A run is killed after this many statements, the next one after as many more.
 STATEMENTS = 7
 
@@ -54,14 +60,34 @@ def part(product: Product) -> None:
     parting.part(product.pk, "old", NOON)
 
 
+def forget(product: Product) -> None:
+    users = [f"user {number}" for number in range(9)]
+    tell(product, *(identify(user, -2, "initech") for user in users))
+    tell(product, *(track(user, hours=-1) for user in users))
+    tell(product, *(identify(user, 0, "hooli") for user in users[::2]), track("user 2", hours=1))
+    forgetting.forget(SubjectRef(product.pk, SubjectScope.ACCOUNT, "initech"), NOON)
+    forgetting.forget(SubjectRef(product.pk, SubjectScope.USER, "user 1"), NOON)
+
+
+def delete(product: Product) -> None:
+    join(product)
+    deletion.request_deletion(product.pk, NOON)
+
+
 def recorded(product: Product) -> Any:
     return comparable(state(product))
+
+
+def rows_by_table(product: Product) -> Any:
+    return rows_of(product.pk), Product.objects.filter(pk=product.pk).exists()
 
 
 WORK = [
     Work(REATTRIBUTE, move_late, recorded),
     Work(MOVE_JOINED, join, recorded),
     Work(MOVE_PARTED, part, recorded),
+    Work(ERASE_FORGOTTEN, forget, recorded),
+    Work(DELETE_PRODUCT, delete, rows_by_table),
 ]
 
 
@@ -72,6 +98,8 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moving, "MAX_ROWS_PER_BATCH", 0)
     monkeypatch.setattr(moving, "ROWS_PER_STEP", 2)
     monkeypatch.setattr(parting, "ROWS_PER_STEP", 2)
+    monkeypatch.setattr(forgetting, "USERS_PER_TRANSACTION", 2)
+    monkeypatch.setattr(deletion, "ROWS_PER_TRANSACTION", 2)
 
 
 @pytest.fixture(params=WORK, ids=lambda work: work.kind)
@@ -81,7 +109,9 @@ def work(request: pytest.FixtureRequest) -> Iterator[Work]:
 
 
 def finish() -> None:
-    while any(map(has_keys, QUEUES)):
+    is_over = False
+    while not is_over:
+        is_over = not any(map(has_keys, QUEUES))
         for queue in QUEUES:
             run_due(queue, lambda: NOON)
         assert not Job.objects.filter(failures__gt=0).exists()

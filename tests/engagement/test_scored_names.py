@@ -10,10 +10,12 @@ from engagement.messages import Message
 from engagement.models import EventName, EventWeight, Product, ScoreSet, UserEngagement, Workspace
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
+from engagement.removal.jobs import ERASE_FORGOTTEN
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from engagement.scores import event_names
 from tests.engagement.history import NOON, identify, tell, track
+from tests.jobs import run_job
 
 pytestmark = pytest.mark.django_db
 MINUTE = timedelta(minutes=1)
@@ -82,7 +84,7 @@ def test_a_name_done_long_ago_counts_as_soon_as_it_is_recorded(
 def test_a_name_that_only_a_forgotten_user_did_stops_counting_the_next_day(scored: Product) -> None:
     subject = SubjectRef(scored.pk, SubjectScope.USER, "bob")
     forgetting.forget(subject, NOON)
-    forgetting.erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     rescore(NOON + timedelta(days=1))
     assert adoption(scored, "ann") == 1.0
 
@@ -91,7 +93,7 @@ def test_another_user_replaces_a_forgotten_one_in_done_by(scored: Product) -> No
     record_and_score(scored, track("ann", "shared"))
     assert EventName.objects.filter(name="shared").get().done_by
     forgetting.forget(SubjectRef(scored.pk, SubjectScope.USER, "bob"), NOON)
-    forgetting.erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     rescore(NOON + timedelta(days=1))
     assert adoption(scored, "ann") == 2 / 2
 

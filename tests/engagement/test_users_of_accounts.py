@@ -14,9 +14,11 @@ from engagement.models import (
 )
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
+from engagement.removal.jobs import ERASE_FORGOTTEN
 from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.engagement.test_audiences import PAYING, accounts, is_about
+from tests.jobs import run_job
 
 pytestmark = pytest.mark.django_db
 
@@ -77,7 +79,7 @@ def test_a_forgotten_user_no_longer_counts(acme: Product) -> None:
     tell(acme, identify("ann", -240, "initech"), identify("bob", -240, "initech"))
     assert count(acme) == {"initech": 2}
     forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "ann"), NOON, suppress=False)
-    assert forgetting.erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     assert count(acme) == {"initech": 1}
 
 
@@ -85,7 +87,7 @@ def test_the_users_of_a_forgotten_account_count_where_they_were_before(acme: Pro
     tell(acme, identify("ann", -240, "initech"), identify("ann", -1, "hooli"))
     assert count(acme) == {"initech": 0, "hooli": 1}
     forgetting.forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, "hooli"), NOON, suppress=False)
-    assert forgetting.erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     assert User.objects.get().account is not None
     assert count(acme) == {"initech": 1}
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from functools import partial
+from itertools import pairwise
 from typing import LiteralString
 
 import pytest
@@ -9,14 +10,17 @@ from django.db import connection
 from django.test import Client
 
 from core.database import sql
+from core.jobs import run
 from engagement import tasks
 from engagement.models import EventName, Product, RescoreRequest
 from engagement.removal import deletion
+from engagement.removal.jobs import DELETE_PRODUCT
 from engagement.rescoring.rescore import rescore
 from ingestion.models import DroppedMessage, IngestionKey
 from readapi.models import ApiToken
 from tests.admin.rows import Rows, fill
 from tests.engagement.history import NOON, alias, group, identify, state, tell, track
+from tests.jobs import run_job, step_job
 from tests.pipeline.waiting import (
     Eventually,
     at_once,
@@ -60,14 +64,9 @@ def add_to(rows: Rows) -> None:
 
 def delete(product: Product) -> int:
     deletion.request_deletion(product.pk, NOON)
-    rows = 0
-
-    def note(more: int) -> None:
-        nonlocal rows
-        rows += more
-
-    assert deletion.resume_deletion(product.pk, after_piece=note)
-    return rows
+    counts = [0]
+    run.finish(DELETE_PRODUCT, product.pk, lambda: NOON, lambda more: counts.append(more.progress))
+    return counts[-1]
 
 
 def test_no_table_has_rows_left(acme: Product, globex: Product) -> None:
@@ -111,9 +110,12 @@ def test_each_transaction_deletes_a_bounded_number_of_rows(
     monkeypatch.setattr(deletion, "ROWS_PER_TRANSACTION", 10)
     monkeypatch.setattr(deletion, "NAMES_PER_TRANSACTION", 3)
     tell(acme, *[track(f"user {place}", f"event {place % 9}") for place in range(40)])
-    rows: list[int] = []
+    counts = [0]
     deletion.request_deletion(acme.pk, NOON)
-    assert deletion.resume_deletion(acme.pk, after_piece=rows.append)
+    assert run.finish(
+        DELETE_PRODUCT, acme.pk, lambda: NOON, lambda more: counts.append(more.progress)
+    )
+    rows = [after - before for before, after in pairwise(counts)]
     # The last transaction deletes the product with its workspace.
     assert max(rows[:-1]) <= 10
     assert sum(rows) > 130
@@ -124,8 +126,8 @@ def test_an_interrupted_deletion_resumes(acme: Product, monkeypatch: pytest.Monk
     monkeypatch.setattr(deletion, "ROWS_PER_TRANSACTION", 10)
     tell(acme, *[track(f"user {place}") for place in range(40)])
     deletion.request_deletion(acme.pk, NOON)
-    answers = iter([False, False, True])
-    assert not deletion.resume_all_deletions(lambda: next(answers))
+    for _ in range(2):
+        assert step_job(DELETE_PRODUCT, NOON)
     acme.refresh_from_db()
     assert acme.deleted_rows == 20
     tasks.clear()
@@ -133,8 +135,8 @@ def test_an_interrupted_deletion_resumes(acme: Product, monkeypatch: pytest.Monk
 
 
 def test_a_product_without_a_request_is_not_deleted(acme: Product) -> None:
-    assert deletion.resume_deletion(acme.pk)
-    assert deletion.resume_all_deletions(lambda: False)
+    assert run.finish(DELETE_PRODUCT, acme.pk, lambda: NOON)
+    assert run_job(DELETE_PRODUCT, NOON) == 0
     assert Product.objects.filter(pk=acme.pk).exists()
 
 
@@ -213,7 +215,7 @@ def test_concurrent_drains_scoring_and_deletions_leave_nothing(
     at_once(*[partial(drain, batch_size=40)] * 2, partial(rescore, NOON), *deletions)
     drain()
     rescore(NOON)
-    deletion.resume_deletion(acme.pk)
+    run_job(DELETE_PRODUCT, NOON)
     assert rows_of(acme.pk) == {}
     assert sum(counts(globex).values()) == 300
     assert {reason for _, reason in dropped()} <= {"deleted_product", "unknown_key"}

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from psycopg.errors import LockNotAvailable
 
 from core.database import locks
+from core.models import Job
 from engagement.messages import Message
 from engagement.models import (
     Account,
@@ -24,12 +25,14 @@ from engagement.recording.batch import Batch
 from engagement.recording.resolve import BatchRows, resolve
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
+from engagement.removal.jobs import ERASE_FORGOTTEN
 from engagement.rescoring.rescore import rescore
 from ingestion.drain import processing
 from ingestion.models import DropCount, DroppedMessage, InboxMessage
 from tests.bulk.lines import events as lines_of_events
 from tests.bulk.lines import import_bytes
 from tests.engagement.history import NOON, alias, group, identify, state, tell, track
+from tests.jobs import run_job, step_job
 from tests.pipeline.waiting import (
     Eventually,
     at_once,
@@ -62,7 +65,7 @@ def account(product: Product, external_id: str = INITECH) -> SubjectRef:
 
 def forget(subject: SubjectRef, *, suppress: bool = False) -> bool:
     exists = forgetting.forget(subject, NOON, suppress=suppress)
-    assert forgetting.erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     return exists
 
 
@@ -195,7 +198,7 @@ def test_a_forgotten_account_does_not_return_with_a_user_who_was_in_it(
     forgetting.forget(account(acme), NOON)
     tell(acme, introduction)
     assert raw_of(acme) == {}
-    forgetting.erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     assert raw_of(acme) == {} and not Account.objects.exists()
 
 
@@ -210,11 +213,13 @@ def test_erasing_an_account_takes_several_transactions(
             # These users are in another account now.
             tell(acme, identify(name, 0, "hooli"), track(name, "saved", hours=1))
     forgetting.forget(account(acme), NOON)
-    answers = iter([False] * 2 + [True])
-    assert not forgetting.erase_forgotten(lambda: next(answers))
+    for _ in range(2):
+        assert step_job(ERASE_FORGOTTEN, NOON)
+    job = Job.objects.get(kind=ERASE_FORGOTTEN)
+    assert (job.progress, job.total) == (0, 1)
     assert ForgottenSubject.objects.get().row_id is not None
     # A crash here loses nothing: another worker resumes.
-    assert forgetting.erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     assert ForgottenSubject.objects.get().row_id is None
     assert Account.objects.get().external_id == "hooli"
     assert set(counts(acme)) == {(f"user {number}", "saved") for number in (1, 3, 5)}
@@ -226,14 +231,6 @@ def test_counts_without_events_are_deleted(acme: Product) -> None:
     Event.objects.all().delete()
     forget(account(acme))
     assert not DailyCount.objects.exists()
-
-
-def test_a_subject_that_another_worker_erases_is_left_to_it(acme: Product) -> None:
-    tell(acme, *[identify(f"user {number}", group=INITECH) for number in range(50)])
-    forgetting.forget(account(acme), NOON)
-    locked = ForgottenSubject.objects.select_for_update().get()
-    assert locked.row_id is not None
-    assert forgetting.erase_forgotten()
 
 
 # --- Earlier and later messages -------------------------------------------------------------
@@ -418,7 +415,7 @@ def test_concurrent_drains_and_forgetting_leave_nothing_of_a_suppressed_subject(
     batches = [partial(drain, batch_size=25)] * 3
     at_once(*batches, partial(forget, subject, suppress=True), partial(rescore, NOON))
     drain()
-    forgetting.erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     rescore(NOON)
     assert waiting() == [] and quarantined() == []
     assert places_of(subject.external_id) == set()

@@ -5,8 +5,10 @@ import pytest
 from engagement.models import Product
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import deletion, forgetting
+from engagement.removal.jobs import DELETE_PRODUCT, ERASE_FORGOTTEN
 from harness.marketplace.server import Simulator
 from marketplace.models import Connection, License
+from tests.jobs import run_job
 from tests.marketplace.connections import (
     DAY,
     NOON,
@@ -33,7 +35,7 @@ def synced(simulator: Simulator, connection: Connection) -> Connection:
 def forget(product: Product, *, suppress: bool) -> None:
     subject = SubjectRef(product.pk, SubjectScope.ACCOUNT, "site-0002")
     assert forgetting.forget(subject, NOON, suppress=suppress)
-    assert forgetting.erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
 
 
 def test_the_licenses_of_a_forgotten_account_are_deleted(acme: Product, synced: Connection) -> None:
@@ -73,5 +75,5 @@ def test_a_product_is_deleted_with_its_connection_and_licenses(
     # A sync no longer imports its licenses.
     sync_now(synced, NOON + DAY, Kind.FULL)
     assert License.objects.count() == 3
-    assert deletion.resume_deletion(acme.pk)
+    run_job(DELETE_PRODUCT, NOON)
     assert not License.objects.exists() and not Connection.objects.exists()

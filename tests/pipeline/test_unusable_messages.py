@@ -7,9 +7,11 @@ import pytest
 from engagement.models import Product
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
+from engagement.removal.jobs import ERASE_FORGOTTEN
 from ingestion.models import DropCount, DroppedMessage, DropReason, InboxMessage, SeenMessageId
 from ingestion.payloads import UnusableMessage
 from tests.engagement.history import NOON, track
+from tests.jobs import run_job
 from tests.pipeline.conftest import Post
 from tests.pipeline.waiting import counts, drain, dropped, places_of, quarantined, wait, waiting
 
@@ -96,7 +98,7 @@ def test_forgetting_a_user_keeps_messages_that_mention_nobody(acme: Product, acm
     # The note's message id is the user's id, by chance.
     wait(acme_key, track("m1"), NOTE)
     forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "m1"), NOON, suppress=False)
-    assert forgetting.erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     drain()
     assert sorted(reason for _, reason in dropped()) == ["forgotten", "unusable"]
 

@@ -23,10 +23,12 @@ from engagement.models import (
     Workspace,
 )
 from engagement.recording.suppression import SubjectRef, SubjectScope
-from engagement.removal.forgetting import erase_forgotten, forget
+from engagement.removal.forgetting import forget
+from engagement.removal.jobs import ERASE_FORGOTTEN
 from engagement.rescoring import sets, stamping
 from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, alias, group, identify, tell, track
+from tests.jobs import run_job
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account, scores_of
 from tests.readapi.scored import account_id, fill, user_id
@@ -179,7 +181,7 @@ def test_a_mirror_has_what_the_list_shows_whatever_happens(
         for mirror in mirrors:
             for _ in range(chance.randint(0, 3)):
                 mirror.read_page()
-    erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     rescore(now)
     for mirror in mirrors:
         # One walk may have begun before.
@@ -204,7 +206,7 @@ def happen(chance: random.Random, product: Product, hours: float) -> None:
         lambda: tell(product, track(user, "shared", hours=at, group=account)),
         lambda: tell(product, alias(user, f"u{chance.randrange(8)}", at)),
         lambda: forget(SubjectRef(product.pk, scope, name), NOON),
-        erase_forgotten,
+        lambda: run_job(ERASE_FORGOTTEN, NOON),
     ]
     chance.choices(events, [6, 3, 2, 4, 6, 4, 1, 2, 1])[0]()
 

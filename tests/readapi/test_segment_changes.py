@@ -28,7 +28,7 @@ from engagement.models import (
     TurnedDay,
     Workspace,
 )
-from engagement.removal.forgetting import erase_forgotten
+from engagement.removal.jobs import ERASE_FORGOTTEN
 from engagement.rescoring import stamping
 from engagement.rescoring.rescore import rescore
 from engagement.rules.rules import parse_rule
@@ -332,7 +332,7 @@ def test_a_mirror_knows_the_members_of_each_segment(
         for mirror in mirrors:
             if chance.random() < 0.5:
                 mirror.read()
-    erase_forgotten()
+    run_job(ERASE_FORGOTTEN, NOON)
     for _ in range(2):
         now += timedelta(minutes=1)
         rescore(now)

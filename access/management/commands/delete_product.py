@@ -9,9 +9,12 @@ from django.utils import timezone
 
 from access.management.product_argument import get_product
 from access.trail import entries
+from core.jobs import run
+from core.jobs.kinds import More
 from core.progress import ProgressReporter
 from engagement.models import Product
 from engagement.removal import deletion
+from engagement.removal.jobs import DELETE_PRODUCT
 
 
 class Command(BaseCommand):
@@ -40,13 +43,13 @@ class Command(BaseCommand):
     def _delete(self, product: Product) -> int:
         progress, row_count = ProgressReporter(sys.stderr), product.deleted_rows
 
-        def report(rows: int) -> None:
+        def report(more: More) -> None:
             nonlocal row_count
-            row_count += rows
+            row_count = more.progress
             progress.show(row_count, f"{row_count:,} rows deleted")
 
         try:
-            deletion.resume_deletion(product.pk, after_piece=report)
+            run.finish(DELETE_PRODUCT, product.pk, timezone.now, report)
         finally:
             progress.finish()
         return row_count

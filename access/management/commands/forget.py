@@ -8,9 +8,11 @@ from django.utils import timezone
 
 from access.management.product_argument import get_product
 from access.trail import entries
+from core.jobs import run
 from engagement.models.subjects import EXTERNAL_ID_LENGTH
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
+from engagement.removal.jobs import ERASE_FORGOTTEN
 
 
 class Command(BaseCommand):
@@ -58,7 +60,8 @@ class Command(BaseCommand):
         **options: Any,
     ) -> None:
         # All are checked before the first is deleted.
-        subjects = _subjects(get_product(product).pk, user, account)
+        target = get_product(product)
+        subjects = _subjects(target.pk, user, account)
         for subject in subjects:
             text = _allow_again(subject) if allow_again else _forget(subject, suppress)
             # Without the id, which must not stay anywhere.
@@ -68,8 +71,9 @@ class Command(BaseCommand):
             entries.record_command(action, scope, subject.product_id, note=note)
             self.stdout.write(f"{scope} {subject.external_id}: {text}")
         if not allow_again:
-            forgetting.erase_forgotten()
-            self.stdout.write("Everything is deleted. Scores follow within seconds.")
+            is_erased = run.finish(ERASE_FORGOTTEN, target.pk, timezone.now)
+            text = "Everything is deleted." if is_erased else "A worker deletes the rest."
+            self.stdout.write(f"{text} Scores follow within seconds.")
 
 
 def _subjects(product_id: int, users: list[str], accounts: list[str]) -> list[SubjectRef]:
