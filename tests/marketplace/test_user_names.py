@@ -110,6 +110,17 @@ def test_a_plain_user_name_works_and_is_encrypted_after_a_day(
     assert "works" in connecting.verify_stored_details(old_row, fast_client, NOON)
 
 
+def test_a_worker_that_ends_between_two_user_names_leaves_the_other_to_the_next(
+    acme: Product, globex: Product
+) -> None:
+    for product in (acme, globex):
+        a_connection(product, plain_user_name_until=NOON)
+    plain = Connection.objects.exclude(user_name__contains=user_names.MASK)
+    for number in (1, 0):
+        assert run_job(user_names.ENCRYPT_USER_NAMES, NOON, out_of_time=lambda: True) == 1
+        assert plain.count() == number
+
+
 def test_a_user_name_that_old_code_replaces_counts(acme: Product, simulator: Simulator) -> None:
     connection = connect(acme, simulator)
     Connection.objects.filter(pk=connection.pk).update(user_name="new@example.com")
