@@ -184,7 +184,7 @@ def _form_page(request: HttpRequest, invite: Invite, form: Any) -> HttpResponse:
         "login_url": f"{reverse('admin:login')}?next={reverse('invite')}",
         "has_passwords": _has_passwords(invite),
     }
-    return _page(request, "admin/engagement/invited.html", context)
+    return _page(request, "admin/engagement/invitation.html", context)
 
 
 def _page(

@@ -50,7 +50,7 @@ class Finding(NamedTuple):
 
 
 @sensitive_post_parameters("secret")
-def leaked_view(request: HttpRequest, page: PageAdmin) -> HttpResponseBase:
+def leak_view(request: HttpRequest, page: PageAdmin) -> HttpResponseBase:
     form = LeakedForm(request.POST or None)
     finding = None
     if request.method == "POST" and form.is_valid():
@@ -65,7 +65,7 @@ def leaked_view(request: HttpRequest, page: PageAdmin) -> HttpResponseBase:
             form.add_error("secret", UNKNOWN if is_ours else MALFORMED)
     return page.render_page(
         request,
-        "admin/engagement/leaked.html",
+        "admin/engagement/leak.html",
         "Find a leaked key or token",
         form=form,
         finding=finding,

@@ -231,7 +231,7 @@ class ProductAdmin(PageAdmin):
         return redirect(f"{self.view_url('change', product)}#invites")
 
     def leaked_secret_view(self, request: HttpRequest) -> HttpResponseBase:
-        return leaks.leaked_view(request, self)
+        return leaks.leak_view(request, self)
 
     def delete_all_view(self, request: HttpRequest, product: Product) -> HttpResponseBase:
         typed_name = request.POST.get("name", "").strip()

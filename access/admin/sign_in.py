@@ -365,7 +365,7 @@ def _refuse(request: HttpRequest, refused: oidc.SignInRefused, login: str = "") 
     _signal_failure(request, "")
     security_log.log_single_sign_on_refused(request, refused.reason, login)
     context = {"text": str(refused)}
-    return _page(request, "admin/engagement/sign_in_refused.html", "Not signed in", context, 403)
+    return _page(request, "admin/engagement/sign_in_refusal.html", "Not signed in", context, 403)
 
 
 def _signal_failure(request: HttpRequest, name: str) -> None:

@@ -60,7 +60,7 @@ LABELS = {
     "messages_per_second": "Messages a second",
     "messages_per_day": "Messages a day",
     "event_names": "Event names",
-    "trait_names": "Names of traits",
+    "trait_names": "Trait names",
     "subjects": "Users and accounts",
     "segments": "Segments",
 }

@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='productlimits',
             name='trait_names',
-            field=models.BigIntegerField(blank=True, help_text='Of users and accounts, without those of licenses.', null=True, validators=[django.core.validators.MinValueValidator(1)], verbose_name='names of traits'),
+            field=models.BigIntegerField(blank=True, help_text='Of users and accounts, without those of licenses.', null=True, validators=[django.core.validators.MinValueValidator(1)], verbose_name='trait names'),
         ),
         migrations.AddField(
             model_name='productusage',

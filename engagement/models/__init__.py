@@ -11,7 +11,7 @@ from engagement.models.changes import (
 )
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
-from engagement.models.forgotten import ForgottenSubject
+from engagement.models.forgotten_subjects import ForgottenSubject
 from engagement.models.limits import ProductLimits, ProductUsage, TraitName
 from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace

@@ -21,9 +21,7 @@ class ProductLimits(models.Model):
     messages_per_second = limit_field("messages a second", "On average over a minute.")
     messages_per_day = limit_field("messages a day", "Recorded on a UTC day.")
     event_names = limit_field("event names", "Different names of events.")
-    trait_names = limit_field(
-        "names of traits", "Of users and accounts, without those of licenses."
-    )
+    trait_names = limit_field("trait names", "Of users and accounts, without those of licenses.")
     subjects = limit_field("users and accounts", "Together. Counted every ten minutes.")
     segments = limit_field("segments", "Of all workspaces, without the default ones.")
 

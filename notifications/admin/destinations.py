@@ -260,7 +260,7 @@ def _is_offered(kind: str) -> bool:
 def paused_section(request: HttpRequest, product: Product) -> Section:
     """Says on the product's page which destinations get nothing."""
     paused = Destination.objects.filter(product=product, state=State.PAUSED)
-    return Section("admin/notifications/paused.html", {"paused": paused})
+    return Section("admin/notifications/pause.html", {"paused": paused})
 
 
 ProductAdmin.add_section(paused_section)

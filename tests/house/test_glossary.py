@@ -46,6 +46,7 @@ RETIRED_NAMES = {
 RETIRED_PHRASES = {
     "anew": "again",
     "be it": "whether, or a list",
+    "names of traits": "trait names",
     "of one that": "name the thing",
     "so many": "the number, or that many",
     "stale mark": "rescore request",
@@ -179,15 +180,22 @@ def names_bound_in(code: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, node.name
 
 
-# Participles that modules had for names. A variable may have one: `stored` is the stored row.
-NO_MODULES = {"invited", "leaked", "refused", "renamed", "stored", "traced", "trailing"}
+# Participles that modules, templates, and scripts had for names. A variable may have one: `stored`
+# is the stored row.
+NO_MODULES = {"forgotten", "invited", "leaked", "paused", "refused", "renamed", "sign_in_refused"}
+NO_MODULES |= {"stored", "traced", "trailing", "unsaved"}
 
 
-def test_no_module_is_called_by_a_participle() -> None:
-    modules = [path for folder in CODE for path in (ROOT / folder).rglob("*.py")]
+def test_no_module_template_or_script_is_called_by_a_participle() -> None:
+    paths = [
+        path
+        for folder in CODE
+        for path in (ROOT / folder).rglob("*.*")
+        if path.suffix in (".py", ".html", ".js") and "node_modules" not in path.parts
+    ]
     assert [
         str(path.relative_to(ROOT))
-        for path in modules
+        for path in paths
         if path.stem in NO_MODULES or (NO_NAMES.fullmatch(path.stem) and path.stem != "whole")
     ] == []
 
