@@ -7,9 +7,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import OperationalError
 from django.db.models import Q
 
 from core import retention
+from core.database import nodes
 from core.models import Job
 from engagement.models import Product, Workspace
 from engagement.rescoring import sets
@@ -298,6 +300,30 @@ def test_a_worker_and_one_of_the_release_before_leave_each_others_runs_alone(
     monkeypatch.setattr(tables, "read_chunk", claim_meanwhile)
     write_due(clock)
     assert ExportRun.objects.get().state == State.DONE and claims and not any(claims)
+
+
+def test_a_run_waits_for_a_missing_node_without_a_failure(
+    acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_history(acme)
+    runs.request_run(an_export(acme), clock.now)
+
+    def lose_the_node(*arguments: Any) -> None:
+        raise OperationalError("connection to the node was lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "read_chunk", lose_the_node)
+        patch.setattr(nodes, "look", lambda: True)
+        assert write_due(clock) == 0
+        job = Job.objects.get(kind=runs.KIND)
+        assert (job.failures, job.lease) == (0, None)
+        # Once it is known to be missing, nothing is asked of it.
+        patch.setattr(nodes, "missing_products", lambda: {acme.pk: "a node"})
+        patch.setattr(nodes, "_missing", {"a node": [acme.pk]})
+        patch.setattr(tables, "read_chunk", pytest.fail)
+        assert write_due(clock) == 0 and runs.unfinished_ids() == []
+    assert write_due(clock) > 0
+    assert ExportRun.objects.get().state == State.DONE
 
 
 def test_a_stopped_run_writes_nothing_more(
