@@ -172,21 +172,22 @@ def begin(job: Job, run: ExportRun, until: Cursor, now: datetime) -> None:
     if export.extent == Extent.CHANGES:
         beginning = cursors.find_beginning(export.cursor, until)
     since = beginning.since
-    ExportFile.objects.filter(run=run).delete()
-    _update(
-        job,
-        run,
-        folder=f"{now.astimezone(UTC):%Y-%m-%dT%H%M%SZ}-run-{run.pk}",
-        since=since and since.dump(),
-        until=until.dump(),
-        complete_because=beginning.complete_because,
-        table_number=0,
-        after=0,
-        part_number=1,
-        rows=0,
-        bytes=0,
-        expected_rows=None if since else _expected_rows(export, until.score_set),
-    )
+    with transaction.atomic():
+        _update(
+            job,
+            run,
+            folder=f"{now.astimezone(UTC):%Y-%m-%dT%H%M%SZ}-run-{run.pk}",
+            since=since and since.dump(),
+            until=until.dump(),
+            complete_because=beginning.complete_because,
+            table_number=0,
+            after=0,
+            part_number=1,
+            rows=0,
+            bytes=0,
+            expected_rows=None if since else _expected_rows(export, until.score_set),
+        )
+        ExportFile.objects.filter(run=run).delete()
 
 
 def _expected_rows(export: ScheduledExport, score_set: int) -> int | None:

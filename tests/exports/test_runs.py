@@ -16,7 +16,7 @@ from core.models import Job
 from engagement.models import Product, Workspace
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
-from exports import files, manifest, runs, tables
+from exports import cursors, files, manifest, runs, tables
 from exports.models import ExportRun, Extent, ScheduledExport, Table
 from exports.tables import format_value
 from tests.cases import FACTOR
@@ -250,14 +250,20 @@ def test_times_have_microseconds_also_where_they_are_zero() -> None:
     assert format_value(at) == "2026-09-24T01:00:00.000000Z"
 
 
+@pytest.mark.parametrize(("place", "name"), [(cursors, "current_cursor"), (tables, "read_chunk")])
 def test_no_two_workers_write_one_run(
-    acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    place: Any,
+    name: str,
+    acme: Product,
+    memory: MemoryStore,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A worker that was away for longer than its lease writes nothing more."""
     some_history(acme)
     export = an_export(acme)
     runs.request_run(export, clock.now)
-    read_chunk, takeovers = tables.read_chunk, list[int]()
+    read, takeovers = getattr(place, name), list[int]()
 
     def read_for_too_long(*arguments: Any) -> Any:
         if not takeovers:
@@ -265,9 +271,9 @@ def test_no_two_workers_write_one_run(
             takeovers.append(0)
             wait_for_another_worker(clock)
             takeovers[0] = write_due(clock)
-        return read_chunk(*arguments)
+        return read(*arguments)
 
-    monkeypatch.setattr(tables, "read_chunk", read_for_too_long)
+    monkeypatch.setattr(place, name, read_for_too_long)
     assert write_due(clock) == 0 and takeovers[0] > 0
     run = ExportRun.objects.get()
     assert (run.state, run.error) == (State.DONE, "")
