@@ -4,21 +4,22 @@ No column depends on anything that changes without a change stamp or a moved ben
 changes has all that changed.
 """
 
-import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from engagement import changes
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
+from engagement.orders.columns import COLUMNS, ColumnType, Facts
+from engagement.orders.columns import Column as SubjectColumn
 from engagement.scopes import SubjectKind, get_kind
 from engagement.scores.histories import recent_scores
 from engagement.scores.metrics import compute_scores
 from exports.cursors import Cursor
 from exports.models import Table
 
-ColumnType: TypeAlias = Literal["integer", "number", "text", "boolean", "time", "day", "json"]
 # A row is as long as the columns of its table.
 Row: TypeAlias = Sequence[Any]
 
@@ -64,62 +65,48 @@ def read_chunk(table: str, span: Span, after: int) -> Chunk:
 
 # --- Users and accounts ---------------------------------------------------------------------
 
-_SCORES = (
-    Column("score", "number", "the score, 0 to 100"),
-    Column("score_last_period", "number", "the score one lookback ago"),
-    Column("score_change", "number", "the difference of both"),
-    Column("trend", "text", "rising, steady, or falling"),
-    Column("raw_score", "integer", "the raw score"),
-    Column("event_count", "integer", "scored events in the lookback"),
-    Column("active_days", "integer", "days with scored events in the lookback"),
-    Column("last_active_at", "time", "the last scored event"),
-)
-_TIMES = (
-    Column("first_seen_at", "time", "the first message that named it"),
-    Column("created_at", "time", "when it was created, by its traits"),
-    Column("traits", "json", "all traits"),
-    Column("deleted", "boolean", "true in a run of changes for what is gone: delete the id"),
-)
 # For readers of the last release.
-_OLD_NAME = Column("external_id", "text", "tracking_id, until the next release")
-ACCOUNT_COLUMNS = (
-    Column("id", "integer", "the service's id"),
-    Column("tracking_id", "text", "the groupId of senders"),
-    _OLD_NAME,
-    Column("name", "text", "the trait name"),
-    Column("domain", "text", "the trait domain"),
-    *_SCORES,
-    Column("active_users", "integer", "users with scored events in the lookback"),
-    Column("total_users", "integer", "users of the account"),
-    *_TIMES,
+_OLD_NAME = replace(
+    COLUMNS["tracking_id"], name="external_id", meaning="tracking_id, until the next release"
 )
-USER_COLUMNS = (
-    Column("id", "integer", "the service's id"),
-    Column("tracking_id", "text", "the userId of senders"),
-    _OLD_NAME,
-    Column("email", "text", "the trait email"),
-    Column("name", "text", "the trait name"),
-    Column("account_id", "integer", "the id of the current account"),
-    *_SCORES,
-    *_TIMES,
+_DELETED = Column("deleted", "boolean", "true in a run of changes for what is gone: delete the id")
+_SCORES = (
+    "score score_last_period score_change trend raw_score event_count active_days last_active_at"
 )
+_TIMES = "first_seen_at created_at traits"
+
+
+def _columns(own_id: str, names: str) -> list[SubjectColumn]:
+    tracking_id = replace(COLUMNS["tracking_id"], meaning=f"the {own_id} of senders")
+    others = (COLUMNS[name] for name in names.split())
+    return [COLUMNS["id"], tracking_id, _OLD_NAME, *others]
+
+
+_ACCOUNT_COLUMNS = _columns("groupId", f"name domain {_SCORES} active_users total_users {_TIMES}")
+_USER_COLUMNS = _columns("userId", f"email name account_id {_SCORES} {_TIMES}")
+
+
+def _described(columns: Sequence[SubjectColumn]) -> tuple[Column, ...]:
+    return tuple(Column(each.name, each.type, each.meaning) for each in columns)
+
+
 _ENGAGEMENT = ("raw", "raw_yesterday", "raw_last_period", "event_count", "active_days")
 _SUBJECT = ("external_id", "traits", "first_seen_at", "created_at")
 
 
-def _subjects(scope: Scope) -> "Callable[[Span, int], Chunk]":
-    kind = get_kind(scope)
-    row_of = _account_row if scope == "account" else _user_row
-    width = len(ACCOUNT_COLUMNS if scope == "account" else USER_COLUMNS)
+def _subject_table(scope: Scope, columns: Sequence[SubjectColumn]) -> TableInfo:
+    kind, empty = get_kind(scope), (None,) * (len(columns) - 1)
 
     def read(span: Span, after: int) -> Chunk:
         ids, rows = _read_rows(kind, span, after)
-        present = {kind.subject_id(row): row_of(row, span.score_set) for row in rows}
-        empty = (None,) * (width - 2)
+        present: dict[int, Row] = {}
+        for row in rows:
+            facts = Facts(row, getattr(row, scope), compute_scores(row, span.score_set))
+            present[kind.subject_id(row)] = [*(each.value(facts) for each in columns), False]
         chunk = [present.get(id, (id, *empty, True)) for id in ids]
         return Chunk(chunk, ids[-1] if len(ids) == ROWS_PER_FETCH else None)
 
-    return read
+    return TableInfo(scope, (*_described(columns), _DELETED), read)
 
 
 def _read_rows(kind: SubjectKind, span: Span, after: int) -> tuple[list[int], list[Any]]:
@@ -142,61 +129,11 @@ def _read_rows(kind: SubjectKind, span: Span, after: int) -> tuple[list[int], li
     return ids, list(rows.filter(**{f"{kind.id_column}__in": ids}))
 
 
-def _account_row(row: Any, score_set: ScoreSet) -> Row:
-    account = row.account
-    return (
-        row.account_id,
-        account.external_id,
-        account.external_id,
-        account.name,
-        account.domain,
-        *_scores(row, score_set),
-        row.active_users,
-        row.total_users,
-        *_times(account),
-    )
-
-
-def _user_row(row: Any, score_set: ScoreSet) -> Row:
-    user = row.user
-    return (
-        row.user_id,
-        user.external_id,
-        user.external_id,
-        user.email,
-        user.name,
-        user.account_id,
-        *_scores(row, score_set),
-        *_times(user),
-    )
-
-
-def _scores(row: Any, score_set: ScoreSet) -> Row:
-    scores = compute_scores(row, score_set)
-    return (
-        scores.now,
-        scores.last_period,
-        scores.change,
-        scores.trend,
-        row.raw,
-        row.event_count,
-        row.active_days,
-        row.last_active_at,
-    )
-
-
-def _times(subject: Any) -> Row:
-    traits = json.dumps(subject.traits, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return subject.first_seen_at, subject.created_at, traits, False
-
-
 # --- Scores per day -------------------------------------------------------------------------
 
-SCORE_COLUMNS = (
+_SCORE_COLUMNS = (
     Column("day", "day", "a UTC day that is over"),
-    Column("id", "integer", "the service's id"),
-    Column("tracking_id", "text", "the userId or groupId of senders"),
-    _OLD_NAME,
+    *_described([COLUMNS["id"], COLUMNS["tracking_id"], _OLD_NAME]),
     Column("score", "number", "the score at the end of the day, above 0"),
 )
 
@@ -236,10 +173,10 @@ def _days(span: Span, scores: Sequence[float]) -> list[tuple[date, float]]:
 
 
 TABLES: dict[Table, TableInfo] = {
-    Table.ACCOUNTS: TableInfo("account", ACCOUNT_COLUMNS, _subjects("account")),
-    Table.USERS: TableInfo("user", USER_COLUMNS, _subjects("user")),
-    Table.ACCOUNT_SCORES: TableInfo("account", SCORE_COLUMNS, _day_scores("account")),
-    Table.USER_SCORES: TableInfo("user", SCORE_COLUMNS, _day_scores("user")),
+    Table.ACCOUNTS: _subject_table("account", _ACCOUNT_COLUMNS),
+    Table.USERS: _subject_table("user", _USER_COLUMNS),
+    Table.ACCOUNT_SCORES: TableInfo("account", _SCORE_COLUMNS, _day_scores("account")),
+    Table.USER_SCORES: TableInfo("user", _SCORE_COLUMNS, _day_scores("user")),
 }
 
 

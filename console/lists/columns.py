@@ -1,13 +1,13 @@
 """The columns of the lists of users and accounts: what a page and its CSV file hold of a row.
 
-A column's name is that of its order (``engagement.orders.columns``) where it can be sorted.
-Scheduled exports have columns of their own (``exports/tables.py``).
+Their labels, orders, and values are those of ``engagement.orders.columns``, as in scheduled exports
+(``exports/tables.py``). A page has cells.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeAlias
 
 from django.urls import reverse
@@ -25,11 +25,19 @@ from engagement.license_traits import (
     MAINTENANCE_END_TRAIT,
     TIER_TRAIT,
 )
-from engagement.metric_names import Scope
+from engagement.metric_names import BOTH_SCOPES, Scope
 from engagement.models import ScoreSet
 from engagement.models.subjects import EXTERNAL_ID_LENGTH
-from engagement.money import MRR_LABEL, MRR_TRAIT, format_cents, mrr_of
-from engagement.orders.columns import TRAIT_PREFIX
+from engagement.money import MRR_TRAIT, format_cents, mrr_of
+from engagement.orders.columns import (
+    COLUMNS,
+    TRAIT_PREFIX,
+    Column,
+    Facts,
+    shown_account,
+    trait_column,
+    trait_text,
+)
 from engagement.scopes import ACCOUNTS, SubjectKind
 from engagement.scores.insights import EVALUATION, account_facts
 from engagement.scores.metrics import compute_scores
@@ -61,19 +69,18 @@ def cut(text: str, length: int = MAX_TEXT_LENGTH) -> str:
 
 
 Cell: TypeAlias = Callable[[Any, RowContext], str | SafeString]
-Values: TypeAlias = Callable[[Any, RowContext], Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class ListColumn:
-    """*heads* and *values* are the columns of the export. *sort* is empty if nobody can sort by it.
+    """*parts* are its columns in a file. *sort* is empty if nobody can sort by it.
     *first_descends* says which direction comes first."""
 
     name: str
     label: str
     cell: Cell
-    heads: Sequence[str] = ()
-    values: Values = lambda row, context: ()
+    parts: Sequence[Column] = ()
+    scopes: tuple[Scope, ...] = BOTH_SCOPES
     sort: str = ""
     first_descends: bool = True
 
@@ -91,8 +98,7 @@ def default_columns(scope: Scope) -> list[str]:
 
 def choosable_columns(scope: Scope) -> list[ListColumn]:
     """The columns that a person can choose, besides the name and traits."""
-    other = {"account"} if scope == "account" else {"active_users", "license", "renewal", "mrr"}
-    return [column for name, column in _COLUMNS.items() if name not in other | {"name"}]
+    return [each for each in _COLUMNS.values() if scope in each.scopes and each.name != "name"]
 
 
 def list_columns(names: Sequence[str], scope: Scope) -> list[ListColumn]:
@@ -141,11 +147,6 @@ def _detail_trait(context: RowContext) -> str:
     return "email" if context.kind.scope == "user" else "domain"
 
 
-def _name_values(row: Any, context: RowContext) -> list[Any]:
-    subject = context.subject(row)
-    return [subject.external_id, subject.name, subject.trait_text(_detail_trait(context))]
-
-
 def _score(row: Any, context: RowContext) -> SafeString:
     score = compute_scores(row, context.score_set).now
     return format_html(
@@ -153,10 +154,6 @@ def _score(row: Any, context: RowContext) -> SafeString:
         f"{score:.1f}",
         round(score),
     )
-
-
-def _score_values(row: Any, context: RowContext) -> list[Any]:
-    return [f"{compute_scores(row, context.score_set).now:.1f}"]
 
 
 def _change(row: Any, context: RowContext) -> str | SafeString:
@@ -170,10 +167,6 @@ def _change(row: Any, context: RowContext) -> str | SafeString:
     # The style sheet adds a triangle.
     sign, css = ("+", "eds-rise") if change > 0 else ("\N{MINUS SIGN}", "eds-fall")
     return format_html('<span class="{}">{}{}</span>', css, sign, f"{abs(change):.1f}")
-
-
-def _change_values(row: Any, context: RowContext) -> list[Any]:
-    return [compute_scores(row, context.score_set).change]
 
 
 def _history(row: Any, context: RowContext) -> str | SafeString:
@@ -195,21 +188,11 @@ def _active_users(row: Any, context: RowContext) -> SafeString:
 
 
 def _account(row: Any, context: RowContext) -> str | SafeString:
-    account = _shown_account(row)
+    account = shown_account(row.user)
     if account is None:
         return "–"
     url = subject_url(account, "account", context.score_set.workspace_id)
     return format_html('<a href="{}">{}</a>', url, cut(account.name or account.external_id))
-
-
-def _shown_account(row: Any) -> Any:
-    account = row.user.account
-    return account if account is not None and account.is_identified else None
-
-
-def _account_values(row: Any, context: RowContext) -> list[Any]:
-    account = _shown_account(row)
-    return [account.external_id, account.name] if account else ["", ""]
 
 
 def _last_active(row: Any, context: RowContext) -> str | SafeString:
@@ -243,12 +226,6 @@ def _license(row: Any, context: RowContext) -> str | SafeString:
     return format_html("{} <small>{}</small>", first, second)
 
 
-def _license_values(row: Any, context: RowContext) -> list[Any]:
-    traits = context.subject(row)
-    names = (LICENSE_TYPE_TRAIT, TIER_TRAIT, LICENSE_STATUS_TRAIT, MAINTENANCE_END_TRAIT)
-    return [traits.trait_text(name) for name in names]
-
-
 def _describe_end(text: str | None, context: RowContext, *, renews: bool) -> str | None:
     day = parse_trait_day(text)
     if day is None:
@@ -267,124 +244,65 @@ def _mrr(row: Any, context: RowContext) -> str:
     cents = mrr_of(traits)
     if cents is not None:
         return format_cents(cents)
-    return cut(_trait_text(traits.get(MRR_TRAIT)), MAX_TRAIT_LENGTH) or "–"
-
-
-def _mrr_values(row: Any, context: RowContext) -> list[Any]:
-    traits = context.subject(row).traits
-    cents = mrr_of(traits)
-    return [_trait_text(traits.get(MRR_TRAIT)) if cents is None else cents]
+    return cut(trait_text(traits.get(MRR_TRAIT)), MAX_TRAIT_LENGTH) or "–"
 
 
 def _external_id(row: Any, context: RowContext) -> str:
     return str(context.subject(row).external_id)
 
 
+def _trait_cell(row: Any, context: RowContext, trait: str) -> str:
+    return cut(trait_text(context.subject(row).traits.get(trait)), MAX_TRAIT_LENGTH)
+
+
+# --- Columns --------------------------------------------------------------------------------
+
+
+def _listed(name: str, cell: Cell, of: Column, parts: str = "", label: str = "") -> ListColumn:
+    """A column with the label and the order of *of*, and these *parts* in a file."""
+    in_file = [COLUMNS[part] for part in parts.split()] or [of]
+    return ListColumn(name, label or of.label, cell, in_file, of.scopes, of.sort, of.first_descends)
+
+
 def _trait_column(name: str) -> ListColumn:
-    trait = name.removeprefix(TRAIT_PREFIX)
-
-    def cell(row: Any, context: RowContext) -> str:
-        return cut(_trait_text(context.subject(row).traits.get(trait)), MAX_TRAIT_LENGTH)
-
-    def values(row: Any, context: RowContext) -> list[Any]:
-        return [_trait_text(context.subject(row).traits.get(trait))]
-
-    return ListColumn(name, trait, cell, [trait], values, sort=name, first_descends=False)
+    column = trait_column(name)
+    return _listed(name, partial(_trait_cell, trait=column.label), column)
 
 
-def _seconds(at: datetime) -> str:
-    return at.isoformat(timespec="seconds")
-
-
-def _trait_text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
+_ACCOUNT = "account_tracking_id account_name"
+_LICENSE = "license_type license_tier license_status renewal"
 _ALL = [
-    ListColumn(
-        "name",
-        "Name",
-        _name,
-        ["tracking_id", "name", "detail"],
-        _name_values,
-        sort="name",
-        first_descends=False,
-    ),
-    ListColumn("score", "Score", _score, ["score"], _score_values, sort="score"),
-    ListColumn(
-        "change",
-        "Change",
-        _change,
-        ["change"],
-        _change_values,
-        sort="change",
-        first_descends=False,
-    ),
+    _listed("name", _name, COLUMNS["name"], "tracking_id name email domain"),
+    _listed("score", _score, COLUMNS["score"]),
+    _listed("change", _change, COLUMNS["score_change"]),
     ListColumn("history", "Last 30 days", _history),
-    ListColumn(
-        "active_users",
-        "Active users",
-        _active_users,
-        ["active users", "total users"],
-        lambda row, context: [row.active_users, row.total_users],
-        sort="active_users",
-    ),
-    ListColumn(
-        "account",
-        "Account",
-        _account,
-        ["account tracking_id", "account name"],
-        _account_values,
-        sort="account",
-        first_descends=False,
-    ),
-    ListColumn(
-        "last_active",
-        "Last active",
-        _last_active,
-        ["last active"],
-        lambda row, context: [_seconds(row.last_active_at) if row.last_active_at else ""],
-        sort="last_active",
-    ),
-    ListColumn(
-        "license",
-        "License",
-        _license,
-        ["license type", "license tier", "license status", "renewal"],
-        _license_values,
-        sort="renewal",
-        first_descends=False,
-    ),
-    ListColumn(
-        "renewal",
-        "Renewal",
-        _renewal,
-        ["renewal"],
-        lambda row, context: [context.subject(row).trait_text(MAINTENANCE_END_TRAIT)],
-        sort="renewal",
-        first_descends=False,
-    ),
-    ListColumn("mrr", MRR_LABEL, _mrr, ["mrr"], _mrr_values, sort="mrr"),
-    ListColumn(
-        "first_seen",
-        "First seen",
-        _first_seen,
-        ["first seen"],
-        lambda row, context: [_seconds(context.subject(row).first_seen_at)],
-        sort="first_seen",
-    ),
+    _listed("active_users", _active_users, COLUMNS["active_users"], "active_users total_users"),
+    _listed("account", _account, COLUMNS["account_name"], _ACCOUNT, "Account"),
+    _listed("last_active", _last_active, COLUMNS["last_active_at"]),
+    _listed("license", _license, COLUMNS["renewal"], _LICENSE, "License"),
+    _listed("renewal", _renewal, COLUMNS["renewal"]),
+    _listed("mrr", _mrr, COLUMNS["mrr"]),
+    _listed("first_seen", _first_seen, COLUMNS["first_seen_at"]),
     ListColumn("external_id", "Id", _external_id),
 ]
 _COLUMNS = {column.name: column for column in _ALL}
 
 
+# --- Files ----------------------------------------------------------------------------------
+
+
 def export_heads(columns: Sequence[ListColumn], scope: Scope) -> list[str]:
-    heads = [head for column in columns for head in column.heads]
-    detail = "email" if scope == "user" else "domain"
-    return [detail if head == "detail" else head for head in heads]
+    return [part.heading for part in _parts(columns, scope)]
 
 
 def export_values(columns: Sequence[ListColumn], row: Any, context: RowContext) -> list[Any]:
-    return [value for column in columns for value in column.values(row, context)]
+    facts = Facts(row, context.subject(row), compute_scores(row, context.score_set))
+    values = [part.value(facts) for part in _parts(columns, context.kind.scope)]
+    return [
+        value.isoformat(timespec="seconds") if isinstance(value, datetime) else value
+        for value in values
+    ]
+
+
+def _parts(columns: Sequence[ListColumn], scope: Scope) -> Iterator[Column]:
+    return (part for column in columns for part in column.parts if scope in part.scopes)

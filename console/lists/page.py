@@ -35,7 +35,7 @@ from core.ids import parse_id
 from core.time_format import format_ago
 from engagement.metric_names import Scope
 from engagement.models import Product, SavedView, ScoreSet, Segment, Workspace
-from engagement.orders.columns import TRAIT_PREFIX, trait_column
+from engagement.orders.columns import TRAIT_PREFIX
 from engagement.rules.rules import rule_to_json
 from engagement.scopes import SubjectKind, get_kind
 from engagement.scores.histories import quick_rows, recent_scores
@@ -150,7 +150,7 @@ def _apply_forms(request: HttpRequest) -> QueryDict:
     if name and value:
         query[f"{TRAIT_FILTER}{name}"] = value
     if column:
-        query.appendlist("column", trait_column(column))
+        query.appendlist("column", f"{TRAIT_PREFIX}{column}")
     return query
 
 

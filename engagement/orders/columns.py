@@ -1,38 +1,37 @@
-"""The columns by which users and accounts can be sorted, as expressions of engagement rows.
+"""The columns of users and accounts: what they are called, their values, and their orders.
 
-A column is named by a text: one of ``STANDARD``, or ``trait:`` and a trait's name.
+Lists and their files (``console.lists.columns``), scheduled exports (``exports.tables``), and the
+orders of the read API have their columns from here. Each trait is a column, too.
 """
 
-from typing import Any, Literal, TypeAlias, get_args
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from django.db.models import Case, F, Func, IntegerField, QuerySet, TextField, Value, When
 from django.db.models.functions import Cast, Coalesce, Left, Lower
 from django.db.models.lookups import Exact, IsNull
 
-from engagement.license_traits import MAINTENANCE_END_TRAIT
-from engagement.metric_names import Scope
+from engagement.license_traits import (
+    LICENSE_STATUS_TRAIT,
+    LICENSE_TYPE_TRAIT,
+    MAINTENANCE_END_TRAIT,
+    TIER_TRAIT,
+)
+from engagement.metric_names import ACCOUNTS_ONLY, BOTH_SCOPES, Scope
 from engagement.models import ScoreSet
 from engagement.models.orders import COLUMN_LENGTH
-from engagement.money import MRR_TRAIT
+from engagement.money import MRR_LABEL, MRR_TRAIT, mrr_of
 from engagement.rules.trait_filters import TraitNumber, TraitText, TraitType
 from engagement.scopes import ACCOUNTS, SubjectKind
 from engagement.segments.insight_filters import compared_change
 from engagement.segments.metric_filters import change_in_tenths
 
-StandardColumn: TypeAlias = Literal[
-    "score",
-    "change",
-    "last_active",
-    "active_users",
-    "total_users",
-    "name",
-    "account",
-    "renewal",
-    "mrr",
-    "first_seen",
-]
-_ACCOUNTS_ONLY = {"active_users", "total_users", "renewal", "mrr"}
-_USERS_ONLY = {"account"}
+ColumnType: TypeAlias = Literal["integer", "number", "text", "boolean", "time", "day", "json"]
+USERS_ONLY: Final[tuple[Scope, ...]] = ("user",)
 TRAIT_PREFIX = "trait:"
 # Texts that begin with the same characters count as equal.
 _SORTED_LENGTH = 100
@@ -42,14 +41,47 @@ class UnknownColumn(ValueError):
     """Nothing can be sorted by a column of this name."""
 
 
+class Facts(NamedTuple):
+    """What the values of a subject are read from: its engagement row, itself, and its scores
+    (``engagement.scores.metrics.compute_scores()``)."""
+
+    row: Any
+    subject: Any
+    scores: Any
+
+
+@dataclass(frozen=True)
+class Column:
+    """*name* and *meaning* are for programs, and *label* is for the lists of people. *sort* is the
+    name of its order; it is empty if nobody can sort by it. *first_descends* says which direction
+    comes first."""
+
+    name: str
+    type: ColumnType
+    meaning: str
+    value: Callable[[Facts], Any]
+    scopes: tuple[Scope, ...]
+    label: str
+    sort: str
+    first_descends: bool
+
+    @property
+    def heading(self) -> str:
+        """Its name in the file of a list."""
+        return self.label if self.name.startswith(TRAIT_PREFIX) else self.label.lower()
+
+
 def standard_columns(scope: Scope) -> list[str]:
-    """The names of the columns other than traits."""
-    other = _ACCOUNTS_ONLY if scope == "user" else _USERS_ONLY
-    return [name for name in get_args(StandardColumn) if name not in other]
+    """The names of the orders other than those by traits."""
+    return [name for name, column in _ORDERS.items() if scope in column.scopes]
 
 
-def trait_column(trait: str) -> str:
-    return f"{TRAIT_PREFIX}{trait}"
+def trait_column(name: str) -> Column:
+    """The column of the trait with this name after the prefix."""
+    trait = name.removeprefix(TRAIT_PREFIX)
+    value = partial(_trait, trait)
+    meaning = f"the trait {trait}"
+    return Column(name, "text", meaning, value, BOTH_SCOPES, trait, name, first_descends=False)
 
 
 def sorted_rows(
@@ -136,3 +168,117 @@ def _trait_keys(traits: str, name: str) -> list[Any]:
         output_field=IntegerField(),
     )
     return [rank, number, Lower(Left(text, _SORTED_LENGTH))]
+
+
+# --- Values ---------------------------------------------------------------------------------
+
+
+def trait_text(value: Any) -> str:
+    """The value of a trait as text; empty for none."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def shown_account(user: Any) -> Any:
+    """The user's account, or None if no message has introduced it."""
+    return user.account if user.account is not None and user.account.is_identified else None
+
+
+def _of_account(field: str) -> Callable[[Facts], Any]:
+    return lambda facts: getattr(shown_account(facts.subject), field, "")
+
+
+def _text(trait: str) -> Callable[[Facts], Any]:
+    return lambda facts: facts.subject.trait_text(trait)
+
+
+def _trait(name: str, facts: Facts) -> str:
+    return trait_text(facts.subject.traits.get(name))
+
+
+def _mrr(facts: Facts) -> Any:
+    """In cents; what is no amount stays as it is."""
+    cents = mrr_of(facts.subject.traits)
+    return _trait(MRR_TRAIT, facts) if cents is None else cents
+
+
+def _all_traits(facts: Facts) -> str:
+    traits = facts.subject.traits
+    return json.dumps(traits, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+# --- All columns ----------------------------------------------------------------------------
+
+# Their first order is the ascending one.
+_ASCENDING = {"change", "name", "account", "renewal"}
+
+
+def _column(
+    name: str,
+    type: ColumnType,
+    value: str | Callable[[Facts], Any],
+    meaning: str,
+    sort: str = "",
+    label: str = "",
+    scopes: tuple[Scope, ...] = BOTH_SCOPES,
+) -> Column:
+    """*value* may be where the facts have it."""
+    read = attrgetter(value) if isinstance(value, str) else value
+    label = label or name.replace("_", " ").capitalize()
+    return Column(name, type, meaning, read, scopes, label, sort, sort not in _ASCENDING)
+
+
+_of_users = partial(_column, scopes=USERS_ONLY)
+_of_accounts = partial(_column, scopes=ACCOUNTS_ONLY)
+_ALL = (
+    # Those with an order, in the order in which the read API lists them.
+    _column("score", "number", "scores.now", "the score, 0 to 100", "score"),
+    _column(
+        "score_change", "number", "scores.change", "the difference of both", "change", "Change"
+    ),
+    _column(
+        *("last_active_at", "time", "row.last_active_at", "the last scored event"),
+        *("last_active", "Last active"),
+    ),
+    _of_accounts(
+        *("active_users", "integer", "row.active_users"),
+        *("users with scored events in the lookback", "active_users"),
+    ),
+    _of_accounts(
+        "total_users", "integer", "row.total_users", "users of the account", "total_users"
+    ),
+    _column("name", "text", "subject.name", "the trait name", "name"),
+    _of_users("account_name", "text", _of_account("name"), "the account's name", "account"),
+    _of_accounts("renewal", "text", _text(MAINTENANCE_END_TRAIT), "the license's end", "renewal"),
+    _of_accounts("mrr", "text", _mrr, "what the account pays a month, in cents", "mrr", MRR_LABEL),
+    _column(
+        *("first_seen_at", "time", "subject.first_seen_at", "the first message that named it"),
+        *("first_seen", "First seen"),
+    ),
+    # Those without.
+    _column("id", "integer", "subject.pk", "the service's id"),
+    _column(
+        *("tracking_id", "text", "subject.external_id", "the userId or groupId of senders"),
+        label="tracking_id",
+    ),
+    _of_users("email", "text", _text("email"), "the trait email"),
+    _of_accounts("domain", "text", _text("domain"), "the trait domain"),
+    _of_users("account_id", "integer", "subject.account_id", "the id of the current account"),
+    _of_users(
+        *("account_tracking_id", "text", _of_account("external_id"), "the account's tracking_id"),
+        label="Account tracking_id",
+    ),
+    _of_accounts("license_type", "text", _text(LICENSE_TYPE_TRAIT), "the license's type"),
+    _of_accounts("license_tier", "text", _text(TIER_TRAIT), "the license's tier"),
+    _of_accounts("license_status", "text", _text(LICENSE_STATUS_TRAIT), "the license's status"),
+    _column("score_last_period", "number", "scores.last_period", "the score one lookback ago"),
+    _column("trend", "text", "scores.trend", "rising, steady, or falling"),
+    _column("raw_score", "integer", "row.raw", "the raw score"),
+    _column("event_count", "integer", "row.event_count", "scored events in the lookback"),
+    _column("active_days", "integer", "row.active_days", "days with scored events in the lookback"),
+    _column("created_at", "time", "subject.created_at", "when it was created, by its traits"),
+    _column("traits", "json", _all_traits, "all traits"),
+)
+COLUMNS = {column.name: column for column in _ALL}
+_ORDERS = {column.sort: column for column in _ALL if column.sort}

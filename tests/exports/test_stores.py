@@ -21,7 +21,7 @@ from exports.models import ExportRun, ScheduledExport, Table
 from exports.stores import StoreError, verify
 from exports.stores.folders import FolderStore
 from exports.stores.s3 import S3Store, signed_headers
-from exports.tables import ACCOUNT_COLUMNS
+from exports.tables import TABLES
 from tests.cases import examples
 from tests.exports.conftest import Bucket
 from tests.exports.rows import an_export, read_csv, run_now, write_due
@@ -108,7 +108,7 @@ def test_an_s3_server_takes_the_files_and_refuses_other_keys(
     ]
     assert len(keys) == 3, "The test file is deleted."
     table = parquet.read_table(io.BytesIO(keys[names[0]].value))
-    assert table.column_names == [column.name for column in ACCOUNT_COLUMNS]
+    assert table.column_names == [column.name for column in TABLES[Table.ACCOUNTS].columns]
     assert [str(kind) for kind in table.schema.types[:6:5]] == ["int64", "double"]
     assert str(table.schema.field("created_at").type) == "timestamp[us, tz=UTC]"
     assert table.num_rows == run.files.get(table=Table.ACCOUNTS).rows == 3

@@ -44,8 +44,8 @@ ALLOWED = {
 BOUNDS = {
     "core": (3, 13),
     "engagement": (9, 80),
-    "access": (5, 14),
-    "ingestion": (6, 60),
+    "access": (5, 13),
+    "ingestion": (6, 58),
     "readapi": (8, 72),
     "marketplace": (6, 31),
     "notifications": (7, 29),

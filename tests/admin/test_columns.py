@@ -1,0 +1,97 @@
+"""Lists, their files, scheduled exports, and the read API keep the columns that people rely on."""
+
+import pytest
+
+from console.lists.columns import choosable_columns, export_heads, list_columns
+from engagement.metric_names import Scope
+from engagement.orders.columns import standard_columns
+from exports.models import Table
+from exports.tables import TABLES
+
+# The name of each column of a list, its label, its order, and its columns in a file.
+SHARED = {
+    "score": ("Score", "score", ["score"]),
+    "change": ("Change", "change", ["change"]),
+    "history": ("Last 30 days", "", []),
+    "last_active": ("Last active", "last_active", ["last active"]),
+    "first_seen": ("First seen", "first_seen", ["first seen"]),
+    "external_id": ("Id", "", []),
+}
+OF_USERS = {
+    "account": ("Account", "account", ["account tracking_id", "account name"]),
+}
+OF_ACCOUNTS = {
+    "active_users": ("Active users", "active_users", ["active users", "total users"]),
+    "license": (
+        "License",
+        "renewal",
+        ["license type", "license tier", "license status", "renewal"],
+    ),
+    "renewal": ("Renewal", "renewal", ["renewal"]),
+    "mrr": ("MRR", "mrr", ["mrr"]),
+}
+SCORES = (
+    "score number, score_last_period number, score_change number, trend text, raw_score integer, "
+    "event_count integer, active_days integer, last_active_at time"
+)
+REST = "first_seen_at time, created_at time, traits json, deleted boolean"
+EXPORTED = {
+    Table.ACCOUNTS: "id integer, tracking_id text, external_id text, name text, domain text, "
+    f"{SCORES}, active_users integer, total_users integer, {REST}",
+    Table.USERS: "id integer, tracking_id text, external_id text, email text, name text, "
+    f"account_id integer, {SCORES}, {REST}",
+    Table.ACCOUNT_SCORES: "day day, id integer, tracking_id text, external_id text, score number",
+    Table.USER_SCORES: "day day, id integer, tracking_id text, external_id text, score number",
+}
+
+
+@pytest.mark.parametrize(
+    ("scope", "own", "names", "detail"),
+    [
+        (
+            "user",
+            OF_USERS,
+            "score change history account last_active first_seen external_id",
+            "email",
+        ),
+        (
+            "account",
+            OF_ACCOUNTS,
+            "score change history active_users last_active license renewal mrr first_seen "
+            "external_id",
+            "domain",
+        ),
+    ],
+)
+def test_the_columns_of_lists_and_of_their_files(
+    scope: Scope, own: dict[str, tuple[str, str, list[str]]], names: str, detail: str
+) -> None:
+    expected = SHARED | own
+    assert [column.name for column in choosable_columns(scope)] == names.split()
+    name, *others = list_columns(names.split(), scope)
+    assert (name.label, name.sort) == ("Name", "name")
+    assert export_heads([name], scope) == ["tracking_id", "name", detail]
+    for column in others:
+        heads = export_heads([column], scope)
+        assert (column.label, column.sort, heads) == expected[column.name]
+    ascending = {column.name for column in [name, *others] if not column.first_descends}
+    assert ascending == {"name", "change", "account", "license", "renewal"} & {
+        "name",
+        *names.split(),
+    }
+
+
+def test_the_orders_of_the_read_api_and_of_lists() -> None:
+    assert standard_columns("user") == [
+        *("score", "change", "last_active", "name", "account", "first_seen"),
+    ]
+    assert standard_columns("account") == [
+        *("score", "change", "last_active", "active_users", "total_users", "name"),
+        *("renewal", "mrr", "first_seen"),
+    ]
+
+
+@pytest.mark.parametrize("table", Table)
+def test_the_columns_of_scheduled_exports(table: Table) -> None:
+    columns = TABLES[table].columns
+    assert ", ".join(f"{column.name} {column.type}" for column in columns) == EXPORTED[table]
