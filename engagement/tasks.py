@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from core import telemetry, wakeups
 from core.database.retries import again_without_missing_nodes, leave_retry_to_beat
-from core.jobs.run import has_keys
+from core.jobs.run import keys_in
 from core.jobs.shares import time_limit
 from core.jobs.tasks import create_task
 from engagement.prometheus import RESCORE
@@ -21,8 +21,9 @@ RESCORE_SECONDS = 10.0
 CLEAR_SECONDS = 10.0
 # After this time maintenance deletes no more of what is old. The rest waits for the next run.
 MAINTAIN_SECONDS = 20.0
-# One worker at a time moves events. Scoring shares its process, and waits as long.
-REATTRIBUTE_SECONDS = 2.0
+# One worker at a time moves events. Scoring shares its process, and waits as long: if a product
+# waits of which nothing is moved, only for the second of these times.
+REATTRIBUTE_SECONDS, SHARED_REATTRIBUTE_SECONDS = 2.0, 0.5
 # Seconds between two requests of one process. Scores are fresh within seconds, and an always busy
 # subject is scored once in this time.
 RESCORE_INTERVAL = 2.0
@@ -37,7 +38,7 @@ def rescore() -> None:
 
     It runs after each batch, so it also requests the moves that the batch left to do.
     """
-    if again_without_missing_nodes(lambda: has_keys(MOVES)):
+    if again_without_missing_nodes(lambda: keys_in(MOVES)):
         wakeups.enqueue(reattribute, expires=10)
     out_of_time = time_limit(RESCORE_SECONDS)
     with telemetry.track_operation(RESCORE, timezone.now) as run:
@@ -74,12 +75,19 @@ def request_rescore() -> None:
         wakeups.enqueue(rescore, expires=60, countdown=turn - now)
 
 
+def _others_wait() -> bool:
+    """Whether a product waits for its scores of which nothing is moved."""
+    return not keys_in(MOVES).issuperset(rescoring.next_products(set()))
+
+
 # Rescoring requests another run if time ran out.
 reattribute = create_task(
     "engagement.tasks.reattribute",
     MOVES,
     seconds=REATTRIBUTE_SECONDS,
     after_steps=request_rescore,
+    shared_seconds=SHARED_REATTRIBUTE_SECONDS,
+    others_wait=_others_wait,
 )
 clear = create_task(
     "engagement.tasks.clear", REMOVAL, seconds=CLEAR_SECONDS, after_steps=request_clearing

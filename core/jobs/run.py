@@ -74,18 +74,16 @@ def finish(
     request(kind, clock(), key)
     jobs, own_kind = Job.objects.filter(kind=kind, key=key), kinds.get(kind)
     assert own_kind is not None, kind
-    while pk := jobs.values_list("pk", flat=True).first():
-        outcome = _try_step(pk, own_kind, clock)
-        if not isinstance(outcome, More | Done):
-            break
-        if isinstance(outcome, More):
-            after_step(outcome)
+    pk = jobs.values_list("pk", flat=True).first() or 0
+    while isinstance(outcome := _try_step(pk, own_kind, clock), More):
+        after_step(outcome)
     return not jobs.exists()
 
 
-def has_keys(queue: str) -> bool:
-    """Whether a kind of the queue names something to do now."""
-    return any(list(kind.keys()) for kind in kinds.in_queue(queue) if kind.keys is not None)
+def keys_in(queue: str) -> set[int]:
+    """What the kinds of the queue name that there is to do now."""
+    own_keys = [kind.keys for kind in kinds.in_queue(queue) if kind.keys is not None]
+    return set[int]().union(*(keys() for keys in own_keys))
 
 
 def run_kinds(own_kinds: Collection[Kind], clock: Clock, out_of_time: OutOfTime) -> int:

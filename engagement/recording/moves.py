@@ -4,6 +4,7 @@ Each kind has one job for each product with requests. A step processes a part of
 """
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import LiteralString
 
 from core.database import distribution, locks, nodes, pace, products, sql
@@ -15,14 +16,15 @@ steps = pace.Steps()
 
 
 def products_with(table: LiteralString) -> list[int]:
-    """The products with requests in the table. Leaves out products that are being deleted: their
-    requests go with them."""
-    open_products = Product.objects.filter(deletion_requested_at=None)
+    """The products with requests in the table, without those that are being deleted."""
     ids = products.with_rows(table)
-    return sorted(open_products.filter(pk__in=ids).values_list("pk", flat=True)) if ids else []
+    open_products = Product.objects.filter(pk__in=ids, deletion_requested_at=None)
+    return list(open_products.order_by("pk").values_list("pk", flat=True)) if ids else []
 
 
-def take_step(job: Job, next_request: LiteralString, process: Callable[..., None]) -> Outcome:
+def take_step(
+    next_request: LiteralString, process: Callable[..., None], job: Job, now: datetime
+) -> Outcome:
     """Call *process* with the row that *next_request* finds in the job's product, if there is one.
 
     One worker at a time does so, for all products: recording needs the rest of the machine.

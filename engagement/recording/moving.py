@@ -14,8 +14,6 @@ from datetime import date, datetime, timedelta
 from typing import Any, LiteralString, NamedTuple
 
 from core.database import sql
-from core.jobs.kinds import Outcome
-from core.models import Job
 from engagement.recording import attribution, daily_counts, moves, reattribution
 from engagement.recording.attribution import MembershipRecord
 from engagement.recording.daily_counts import CountKey
@@ -115,7 +113,7 @@ _DELETE: LiteralString = """
     DELETE FROM engagement_joinrequest
     WHERE product_id = %(product)s AND user_id = ANY(%(users)b::bigint[])
 """
-_NEXT: LiteralString = """
+NEXT: LiteralString = """
     SELECT product_id, user_id FROM engagement_joinrequest
     WHERE product_id = %(product)s
     ORDER BY id
@@ -135,22 +133,12 @@ _JOINED_TO: LiteralString = f"""
 """
 
 
-def products_to_process() -> list[int]:
-    """The products with requests."""
-    return moves.products_with("engagement_joinrequest")
-
-
-def process_requests(job: Job, now: datetime) -> Outcome:
-    """Move some rows of the user of the product who waits longest."""
-    return moves.take_step(job, _NEXT, _process)
-
-
 def process_user_requests(product_id: int, user_ids: Collection[int]) -> bool:
     """Process a bounded part of the requests of these users, and of users that are joined to them.
     Returns whether there were any. The product must be locked."""
     rows = sql.fetch(_ANY_OF, {"product": product_id, "users": list(user_ids)})
     for (user_id,) in rows:
-        _process(product_id, user_id)
+        process(product_id, user_id)
     return bool(rows)
 
 
@@ -159,7 +147,7 @@ def delete_requests(product_id: int, user_ids: Collection[int]) -> None:
     sql.execute(_DELETE, {"product": product_id, "users": list(user_ids)})
 
 
-def _process(product_id: int, user_id: int) -> None:
+def process(product_id: int, user_id: int) -> None:
     """Move some of the user's rows, and request the rest again."""
     survivor_rows = sql.fetch(_JOINED_TO, {"user": user_id})
     lock_users_for_update([user_id, *(id for (id,) in survivor_rows)])

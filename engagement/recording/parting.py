@@ -16,10 +16,8 @@ from typing import Any, LiteralString, NamedTuple
 from django.db import transaction
 
 from core.database import distribution, locks, retries, sql
-from core.jobs.kinds import Outcome
-from core.models import Job
 from engagement.models.activity import NO_ACCOUNT
-from engagement.recording import attribution, daily_counts, joining, moves, moving, reattribution
+from engagement.recording import attribution, daily_counts, joining, moving, reattribution
 from engagement.recording.aliases import StoredAlias, current_id
 from engagement.recording.attribution import MembershipRecord
 from engagement.recording.batch import ExternalKey
@@ -269,7 +267,7 @@ _NOT_JOINING: LiteralString = """
         WHERE j.product_id = r.product_id
           AND u.joined_to_id IN (COALESCE(s.joined_to_id, s.id), COALESCE(t.joined_to_id, t.id)))
 """
-_NEXT: LiteralString = f"""
+NEXT: LiteralString = f"""
     {_FIND}
     WHERE r.product_id = %(product)s AND {_NOT_JOINING}
     ORDER BY r.id LIMIT 1
@@ -293,27 +291,18 @@ _ADVANCE: LiteralString = """
 """
 
 
-def products_to_process() -> list[int]:
-    """The products with requests."""
-    return moves.products_with("engagement_partrequest")
-
-
-def process_requests(job: Job, now: datetime) -> Outcome:
-    """Move some rows of the request of the product that waits longest."""
-    return moves.take_step(job, _NEXT, lambda *row: _process(Request._make(row)))
-
-
 def process_user_requests(product_id: int, user_ids: Collection[int]) -> bool:
     """Process a bounded part of the requests to or from these users. Returns whether there were
     any. The product must be locked."""
     rows = sql.fetch(_ANY_OF, {"product": product_id, "users": list(user_ids)})
     for row in rows:
-        _process(Request._make(row))
+        process(*row)
     return bool(rows)
 
 
-def _process(request: Request) -> None:
-    """Move some of the rows."""
+def process(*row: Any) -> None:
+    """Move some of the rows of the request."""
+    request = Request._make(row)
     own = {"product": request.product_id, "id": request.id}
     lock_users_for_update([request.source_id, request.target_id])
     if [tuple(request)] != [tuple(row) for row in sql.fetch(_AGAIN, own)]:

@@ -12,8 +12,6 @@ from operator import attrgetter
 from typing import Any, LiteralString, NamedTuple
 
 from core.database import sql
-from core.jobs.kinds import Outcome
-from core.models import Job
 from engagement.models.activity import NO_ACCOUNT
 from engagement.recording import daily_counts, moves
 from engagement.recording.resolve import lock_users_for_update
@@ -150,7 +148,7 @@ _DELETE: LiteralString = """
     RETURNING product_id, user_id, start_at, end_at, arrival
 """
 # Leaves out users who wait for events of joined users (``engagement.recording.moving``).
-_NEXT: LiteralString = """
+NEXT: LiteralString = """
     SELECT r.product_id, r.user_id
     FROM engagement_reattributionrequest r
     WHERE r.product_id = %(product)s AND NOT EXISTS (
@@ -167,17 +165,8 @@ _ANY_OF: LiteralString = """
 """
 
 
-def products_to_process() -> list[int]:
-    """The products with requests."""
-    return moves.products_with("engagement_reattributionrequest")
-
-
-def process_requests(job: Job, now: datetime) -> Outcome:
-    """Examine the first events of the request of the product that waits longest."""
-    return moves.take_step(job, _NEXT, _process)
-
-
-def _process(product_id: int, user_id: int) -> None:
+def process(product_id: int, user_id: int) -> None:
+    """Examine the first events of the user's requests."""
     lock_users_for_update([user_id])
     _process_first(product_id, user_id)
 

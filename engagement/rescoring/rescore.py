@@ -79,7 +79,7 @@ def _work_in_turns(
     """
     global _last_product
     scored = 0
-    waiting, met = _next_products(set()), set[int]()
+    waiting, met = next_products(set()), set[int]()
     finish_times: dict[int, float] = {}
     while waiting:
         met |= set(waiting)
@@ -98,7 +98,7 @@ def _work_in_turns(
                 finish_times.pop(product_id, None)
             else:
                 finish_times[product_id] = time.monotonic()
-        waiting = _next_products(_resting(finish_times, met))
+        waiting = next_products(_resting(finish_times, met))
     return scored
 
 
@@ -120,7 +120,7 @@ def _resting(finish_times: Mapping[int, float], met: Set[int]) -> set[int]:
     return {product_id for product_id, at in finish_times.items() if now < at + PAUSE_SECONDS}
 
 
-def _next_products(resting: Set[int]) -> list[int]:
+def next_products(resting: Set[int]) -> list[int]:
     """The unfinished products with requests, in the order of their turns."""
     waiting = products.with_rows("engagement_stalemark")
     ids = [product_id for product_id in waiting if product_id not in resting]

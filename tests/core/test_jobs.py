@@ -272,9 +272,9 @@ def test_a_queue_has_keys_while_one_of_its_kinds_does() -> None:
     todo: list[int] = []
     register("idle", count_to(1, []))
     register("each", lambda job, now: Done(), keys=lambda: todo)
-    assert not run.has_keys(QUEUE)
+    assert run.keys_in(QUEUE) == set()
     todo.append(7)
-    assert run.has_keys(QUEUE) and not run.has_keys("others")
+    assert (run.keys_in(QUEUE), run.keys_in("others")) == ({7}, set())
 
 
 def test_a_job_with_a_key_keeps_its_failures_until_it_succeeds() -> None:
@@ -528,3 +528,23 @@ def test_a_task_runs_its_queue_and_requests_what_follows() -> None:
         task()
     # A step in each run, and nothing to follow once all is done.
     assert (numbers, followed) == ([1, 2, 3], [1, 2])
+
+
+def test_a_task_ends_early_while_others_wait() -> None:
+    numbers: list[int] = []
+    others = [True, True, False, False]
+    register("count", count_to(9, numbers), keys=lambda: [7])
+    task = create_task(
+        "tests.others",
+        QUEUE,
+        seconds=60,
+        after_steps=list,
+        shared_seconds=-1,
+        others_wait=lambda: others.pop(0) if others else True,
+    )
+    task()
+    assert numbers == [1]
+    task()
+    assert numbers == [1, 2]
+    task()
+    assert numbers == [1, 2, 3, 4, 5]

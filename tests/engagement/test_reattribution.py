@@ -274,3 +274,17 @@ def test_the_rescoring_after_a_batch_requests_the_reattribution(
     tasks.reattribute()
 
     assert by_account() == {"hooli": 12}
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_others_wait_while_a_product_without_moves_has_no_scores(
+    acme: Product, globex: Product
+) -> None:
+    tell(acme, identify("ann", -1000, group="initech"), *events(0, 12))
+    tell(acme, identify("ann", -1, group="hooli"))
+    assert RescoreRequest.objects.exists()
+    assert not tasks._others_wait()
+    tell(globex, track("gil"))
+    assert tasks._others_wait()
+    rescore(NOON)
+    assert not tasks._others_wait()

@@ -12,7 +12,7 @@ import pytest
 from django.db import Error, connection
 
 from core.database import sql
-from core.jobs.run import has_keys, run_due
+from core.jobs.run import keys_in, run_due
 from core.models import Job
 from engagement.models import Product
 from engagement.recording import moving, parting, reattribution
@@ -111,7 +111,7 @@ def work(request: pytest.FixtureRequest) -> Iterator[Work]:
 def finish() -> None:
     is_over = False
     while not is_over:
-        is_over = not any(map(has_keys, QUEUES))
+        is_over = not any(map(keys_in, QUEUES))
         for queue in QUEUES:
             run_due(queue, lambda: NOON)
         assert not Job.objects.filter(failures__gt=0).exists()
