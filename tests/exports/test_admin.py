@@ -13,12 +13,12 @@ from pytest_django import Settings
 from access.models import TrailEntry
 from core.models import Job
 from engagement.models import Product, ProductMember
-from exports import runs
+from exports import runs, tasks
 from exports.models import ExportRun, ScheduledExport
 from exports.stores.s3 import S3Store
 from tests.admin.conftest import logged_in
 from tests.admin.rows import an_export_run
-from tests.exports.rows import MemoryStore, an_export, run_now, write_due
+from tests.exports.rows import MemoryStore, an_export, run_now
 from tests.exports.test_runs import some_history
 from tests.notifications.rows import Clock
 
@@ -77,8 +77,7 @@ def test_an_export_to_a_folder_from_the_first_click_to_its_files(
     assert "The run begins in a moment." in press(manager, export, "run_now")
     assert "already under way" in press(manager, export, "run_now")
     run = ExportRun.objects.get()
-    clock.now = run.due_at
-    write_due(clock)
+    tasks.run()
     html = manager.get(page_of(export)).content.decode()
     assert "<strong>Done.</strong>" in html and ">Everything<" in html
     details = manager.get(reverse("admin:exports_exportrun_change", args=[run.pk]))
