@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from django.db import Error, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from core.database import retries
 from core.jobs import kinds
@@ -135,7 +135,8 @@ def _ensure_jobs(by_name: Mapping[str, Kind], now: datetime) -> None:
 def _due(names: Collection[str], now: datetime) -> list[tuple[int, str]]:
     jobs = Job.objects.filter(_is_free(now), kind__in=names)
     places = {name: place for place, name in enumerate(names)}
-    rows = jobs.order_by("due_at", "pk").values_list("pk", "kind")
+    # A step puts a job behind the others, and no later: the clock may have been ahead.
+    rows = jobs.order_by(F("stepped_at").asc(nulls_first=True), "pk").values_list("pk", "kind")
     return sorted(rows, key=lambda job: places[job[1]])
 
 
@@ -255,8 +256,6 @@ def _store(job: Job, kind: Kind, outcome: Outcome, seconds: float, now: datetime
         case More():
             job.cursor, job.progress, job.total = outcome.cursor, outcome.progress, outcome.total
             job.unrested_seconds = unrested
-            # Behind the others of its kind.
-            job.due_at = now if job.key else job.due_at
         case Later():
             rest = max(kind.shortest_rest, rest_until(now, unrested, kind.share) - now)
             job.cursor, job.due_at = outcome.cursor, outcome.at or now + rest

@@ -268,6 +268,12 @@ def test_without_time_each_job_of_an_urgent_kind_gets_a_step() -> None:
     assert order == ["7", "8", "9"]
 
 
+def test_a_clock_that_was_ahead_delays_no_job_that_has_more_to_do() -> None:
+    register("each", lambda job, now: More(), keys=lambda: [7])
+    for now in (NOON + timedelta(hours=20), NOON):
+        assert run_at(now, out_of_time=lambda: True) == 1
+
+
 def test_a_queue_has_keys_while_one_of_its_kinds_does() -> None:
     todo: list[int] = []
     register("idle", count_to(1, []))
