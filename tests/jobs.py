@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from core.jobs import kinds, run
+import pytest
+
+from core.jobs import kinds, run, shares
 from core.models import Job
 
 
@@ -25,3 +27,10 @@ def run_job(name: str, now: datetime, out_of_time: Callable[[], bool] = lambda: 
 def step_job(name: str, now: datetime) -> bool:
     """Run one step. Returns whether it left more to do."""
     return bool(run_job(name, now, lambda: True))
+
+
+def pretend_duration(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Have jobs rest as after steps that took so long, however long they take here."""
+    monkeypatch.setattr(
+        run, "rest_until", lambda at, _, share: shares.rest_until(at, seconds, share)
+    )

@@ -25,9 +25,9 @@ class ScoreSet(models.Model):
     percentiles of the raw scores above zero: now, a day ago, and one lookback ago; None if there is
     none. The quantiles are ``QUANTILES`` equally spaced ones of the same raw scores, from low to
     high; empty if there is none. ``scored_event_name_count`` is the number of event names that the
-    definition scores. All of these are computed together, in ``benchmark_seconds``, and are stale
-    when scores have changed since. The benchmarks of past days are to be computed again from
-    ``past_benchmarks_stale_from`` on.
+    definition scores. All of these are computed together, and are stale when scores have changed
+    since. The benchmarks of past days are to be computed again from ``past_benchmarks_stale_from``
+    on.
     """
 
     class State(models.TextChoices):
@@ -72,6 +72,7 @@ class ScoreSet(models.Model):
     scored_event_name_count = models.IntegerField(db_column="scored_names", default=0)
     benchmarks_at = models.DateTimeField(null=True)
     benchmarks_stale = models.BooleanField(default=True)
+    # The release before this one reads it.
     benchmark_seconds = models.FloatField(default=0.0)
     # The first day whose benchmark is outdated because counts arrived later; None if there is none.
     past_benchmarks_stale_from = models.DateField(db_column="past_stale_from", null=True)

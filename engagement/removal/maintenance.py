@@ -18,7 +18,6 @@ from engagement.models import (
     DailyJob,
     ForgottenSubject,
     ProductUsage,
-    ScoreSet,
     StoredOrder,
     SubjectTrace,
 )
@@ -35,7 +34,6 @@ USERS_PER_STATEMENT = 20_000
 def register() -> None:
     """Register the times and the retention of the domain."""
     for model, columns in (
-        (ScoreSet, ("benchmarks_at",)),
         (CachedCounts, ("counted_at",)),
         (StoredOrder, ("computed_at", "used_at")),
         (ProductUsage, ("counted_at",)),

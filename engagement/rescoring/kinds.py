@@ -7,10 +7,11 @@ from core.jobs.backoff import Backoff
 from core.jobs.kinds import register as register_kind
 from engagement.rescoring import sets, stamping
 from engagement.rescoring.rescore import QUEUE
-from engagement.scores import past_benchmarks
+from engagement.scores import benchmarks, marks, past_benchmarks
 
 BUILD_SETS = "build scores"
 PAST_BENCHMARKS = "compute past benchmarks"
+BENCHMARKS = "compute benchmarks"
 # People wait for the scores of what they edited.
 BUILD_BACKOFF = Backoff(first=timedelta(seconds=5), factor=2, longest=timedelta(minutes=1))
 
@@ -34,4 +35,20 @@ def register() -> None:
         # Late events come all the time.
         share=0.01,
         shortest_rest=timedelta(seconds=10),
+    )
+    register_kind(
+        BENCHMARKS,
+        "Computes what a score of 90 is, after scores have changed.",
+        queue=QUEUE,
+        step=partial(
+            marks.recompute,
+            mark="benchmarks_stale",
+            compute=partial(benchmarks.refresh, on_change=stamping.note_moved_thresholds),
+        ),
+        keys=partial(marks.sets_with, "benchmarks_stale"),
+        lease=timedelta(minutes=3),
+        is_urgent=True,
+        # Large workspaces get them less often.
+        share=0.02,
+        shortest_rest=timedelta(seconds=1),
     )

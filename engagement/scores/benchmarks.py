@@ -1,15 +1,19 @@
 """Benchmarks: the 90th percentiles of the raw scores above zero."""
 
 import logging
-import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from copy import copy
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any, LiteralString, TypeAlias
 
 from django.db import transaction
 
-from core.database import nodes, sql
+from core.database import sql
+from core.jobs import run
+from core.jobs.kinds import Later, Outcome
+from core.models import Job
 from engagement.models import DailyBenchmark, ScoreSet
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.scores import event_names
@@ -17,8 +21,6 @@ from engagement.scores import event_names
 logger = logging.getLogger(__name__)
 
 STATEMENT_TIMEOUT_SECONDS = 60.0
-# The largest share of the time that benchmarks may take: large workspaces get them less often.
-MAX_TIME_SHARE = 0.02
 # The resolution of a percentile: a tenth of a percent.
 QUANTILES = 1000
 # The days of a subject's history, including today.
@@ -31,40 +33,31 @@ _FRACTIONS = [(number + 0.5) / QUANTILES for number in range(QUANTILES)]
 OnChange: TypeAlias = Callable[[ScoreSet, ScoreSet], None]
 
 
-def refresh_due(now: datetime, on_change: OnChange) -> None:
-    """Compute the benchmarks of the current sets whose scores changed, as far as they are due."""
-    stale = ScoreSet.objects.filter(benchmarks_stale=True, state="current")
-    for score_set in nodes.reachable(stale):
-        if _is_due(score_set, now):
-            _try_to_compute(score_set, now, on_change)
+def refresh(job: Job, score_set: ScoreSet, now: datetime, on_change: OnChange) -> Outcome:
+    """Compute the benchmarks of a current set, as a step of its job.
 
-
-def _is_due(score_set: ScoreSet, now: datetime) -> bool:
-    if score_set.benchmarks_at is None:
-        return True
-    if score_set.user_benchmark is None and score_set.account_benchmark is None:
-        # All scores are 0 until there is one, and nothing with points slows it down.
-        pause = score_set.benchmark_seconds
-    else:
-        pause = max(1.0, score_set.benchmark_seconds / MAX_TIME_SHARE)
-    return now >= score_set.benchmarks_at + timedelta(seconds=pause)
-
-
-def _try_to_compute(score_set: ScoreSet, now: datetime, on_change: OnChange) -> None:
+    After a timeout the old ones stay, and the job rests as after benchmarks that took that long.
+    """
     try:
-        compute_benchmarks(score_set, now, on_change)
+        compute_benchmarks(score_set, now, on_change, partial(run.holding, job))
     except sql.StatementTimeout:
         logger.warning("Computing the benchmarks of score set %d took too long.", score_set.pk)
-        # The next attempt is as far away as after benchmarks that took that long.
-        ScoreSet.objects.filter(pk=score_set.pk).update(
-            benchmarks_at=now, benchmark_seconds=STATEMENT_TIMEOUT_SECONDS, benchmarks_stale=True
-        )
+        ScoreSet.objects.filter(pk=score_set.pk).update(benchmarks_stale=True)
+        return Later()
+    if score_set.user_benchmark is None and score_set.account_benchmark is None:
+        # All scores are 0 until there is one, and nothing with points slows it down.
+        return Later(now)
+    return Later()
 
 
 def compute_benchmarks(
-    score_set: ScoreSet, now: datetime, on_change: OnChange = lambda before, after: None
+    score_set: ScoreSet,
+    now: datetime,
+    on_change: OnChange = lambda before, after: None,
+    begin: Callable[[], AbstractContextManager[Any]] = transaction.atomic,
 ) -> None:
-    """Compute the set's benchmarks, its quantiles, and the number of scored event names.
+    """Compute the set's benchmarks, its quantiles, and the number of scored event names, and write
+    them in the transaction that *begin* begins.
 
     A benchmark is the 90th percentile, linearly interpolated, of the raw scores above zero; None
     without any. It changes every score of the workspace at the cost of one UPDATE. Raises
@@ -72,7 +65,6 @@ def compute_benchmarks(
     """
     # Cleared first: scores that change during the query make it stale again.
     ScoreSet.objects.filter(pk=score_set.pk).update(benchmarks_stale=False)
-    started = time.monotonic()
     with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
         user_benchmark, user_quantiles = _percentiles(score_set, USERS)
         account_benchmark, account_quantiles = _percentiles(score_set, ACCOUNTS)
@@ -80,12 +72,11 @@ def compute_benchmarks(
     score_set.account_benchmark, score_set.account_quantiles = account_benchmark, account_quantiles
     score_set.scored_event_name_count = event_names.count_scored_names(score_set)
     score_set.benchmarks_at = now
-    score_set.benchmark_seconds = time.monotonic() - started
     # Segments compare displayed scores.
     score_set.cached_counts_stale = score_set.watches_stale = True
     day = score_set.scored_day
     assert day is not None, "A set whose scores changed has been scored."
-    with transaction.atomic():
+    with begin():
         # An edit of a segment adds a row that refers to the set, so it waits for this one.
         before = ScoreSet.objects.select_for_update().get(pk=score_set.pk)
         DailyBenchmark.objects.update_or_create(
@@ -178,7 +169,6 @@ _COMPUTED_FIELDS = [
     "account_quantiles",
     "scored_event_name_count",
     "benchmarks_at",
-    "benchmark_seconds",
 ]
 
 

@@ -8,7 +8,7 @@ from django.db.models import DateTimeField
 
 from access.models import LoginAttempts
 from core.database import clocks
-from engagement.models import Product, ProductUsage, ScoreSet
+from engagement.models import Product, ProductUsage
 from engagement.removal import maintenance
 from exports.models import ExportRun
 from marketplace.models import SyncRun
@@ -28,8 +28,8 @@ OF_NO_CONCERN = {
     *("started_at", "finished_at", "state_changed_at", "last_success_at", "last_error_at"),
     *("plain_user_name_until", "since", "unlisted_since", "verified_at", "served_at"),
     *("first_attempt_at", "attempted_at", "last_used_at", "recorded_at", "after_at"),
-    # Of a release that is still running.
-    "past_benchmarks_at",
+    # Shown on a page, and of a release that is still running.
+    *("benchmarks_at", "past_benchmarks_at"),
     # Of a job: its page alone shows them.
     *("failed_at", "stepped_at"),
     # The moment of an export's part.
@@ -57,7 +57,6 @@ def test_each_time_is_reset_or_of_no_concern() -> None:
 
 def test_what_a_clock_that_was_ahead_has_stored_does_not_rest(rows: Rows) -> None:
     ahead = NOON + timedelta(days=40)
-    ScoreSet.objects.update(benchmarks_at=ahead)
     LoginAttempts.objects.create(subject="x", failures=9, failed_at=ahead, keep_until=ahead)
     SyncRun.objects.update(requested_at=ahead, due_at=ahead)
     ExportRun.objects.update(state="waiting", due_at=ahead, leased_until=ahead)
@@ -65,7 +64,6 @@ def test_what_a_clock_that_was_ahead_has_stored_does_not_rest(rows: Rows) -> Non
     soon = NOON + timedelta(hours=1)
     Destination.objects.update(retry_at=soon, leased_until=ahead)
     maintenance.maintain(NOON)
-    assert set(ScoreSet.objects.values_list("benchmarks_at", flat=True)) == {NOON}
     assert LoginAttempts.objects.get().failed_at == NOON
     assert SyncRun.objects.values_list("requested_at", "due_at").get() == (NOON, NOON)
     assert ExportRun.objects.values_list("due_at", "leased_until").get() == (NOON, NOON)

@@ -17,7 +17,7 @@ from engagement.models import (
 )
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
-from engagement.scores import past_benchmarks
+from engagement.scores import benchmarks, past_benchmarks
 from tests.engagement.history import NOON, identify, tell, track
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -121,3 +121,15 @@ def test_comparing_with_past_benchmarks_resumes(monkeypatch: pytest.MonkeyPatch)
         tell(product, *(track("ann", hours=-24 * 7) for _ in range(9)))
 
     assert_a_kill_changes_nothing(monkeypatch, come_late, past_benchmarks, "compare_with_past")
+
+
+@pytest.mark.parametrize("name", ["_percentiles", "_set_comparison_benchmarks"])
+def test_computing_benchmarks_resumes(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Dies while it reads, and while it writes."""
+
+    def go_on(product: Product) -> None:
+        fill(product)
+        rescore(NOON - MINUTE)
+        tell(product, *(track("ann") for _ in range(9)))
+
+    assert_a_kill_changes_nothing(monkeypatch, go_on, benchmarks, name)

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from core.database import locks
-from core.jobs import run
-from core.jobs.shares import rest_until
 from engagement.messages import Message
 from engagement.models import (
     AccountEngagement,
@@ -27,7 +25,7 @@ from engagement.scores import metrics, past_benchmarks
 from engagement.scores.history import score_history
 from engagement.segments import members
 from tests.engagement.history import NOON, identify, tell, track
-from tests.jobs import run_job
+from tests.jobs import pretend_duration, run_job
 
 pytestmark = pytest.mark.django_db
 MINUTE = timedelta(minutes=1)
@@ -243,18 +241,16 @@ def test_at_most_90_past_days_are_computed_in_steps(
 def test_a_slow_computation_of_the_past_runs_less_often(
     scored: Product, computed_days: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slowly = 20.0
-    monkeypatch.setattr(run, "rest_until", lambda at, _, share: rest_until(at, slowly, share))
+    pretend_duration(monkeypatch, 20.0)
     tell(scored, *steady(30))
     rescore(NOON + 2 * MINUTE)
     assert computed_days == [(30, 1)]
     tell(scored, *steady(30))
     rescore(NOON + 2 * MINUTE + timedelta(seconds=1999))
     assert computed_days == [(30, 1)]
-    slowly = 0.001
+    pretend_duration(monkeypatch, 0.001)
     rescore(NOON + 3 * MINUTE + timedelta(seconds=2000))
     assert computed_days == [(30, 1)] * 2
-    # However long it took.
     tell(scored, *steady(30))
     rescore(NOON + 3 * MINUTE + timedelta(seconds=2009))
     assert computed_days == [(30, 1)] * 2

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import IntegrityError
 
+from engagement.messages import Message
 from engagement.models import (
     AccountEngagement,
     DailyBenchmark,
@@ -26,6 +27,7 @@ from engagement.scores.formula import compute_score, window_bounds
 from engagement.segments import members
 from tests.cases import each
 from tests.engagement.history import NOON, at, group, identify, tell, track
+from tests.jobs import pretend_duration
 
 RAW_SCORES = [475, 89, 101, 7, 3, 21, 2, 149, 223, 1, 13, 9, 37]
 SCORES = [99.5, 62.6, 67.3, 7.4, 3.3, 20.7, 2.2, 80.8, 91.5, 1.1, 13.4, 9.5, 33.6]
@@ -351,7 +353,7 @@ def test_out_of_time_leaves_requests_for_the_next_call(acme: Product) -> None:
     tell(acme, identify("ann"), track("ann"))
     assert rescore(NOON, out_of_time=lambda: True) == 0
     assert RescoreRequest.objects.count() > 0
-    rescore(NOON)
+    rescore(NOON + timedelta(minutes=1))
     assert users(acme) == {"ann": 1}
 
 
@@ -364,36 +366,40 @@ def test_a_benchmark_follows_the_scores(acme: Product) -> None:
     assert (scores_of(acme).user_benchmark, scores_of(acme).account_benchmark) == (2.0, 2.0)
 
 
-def test_a_benchmark_waits_a_second_and_is_then_computed(acme: Product) -> None:
-    tell(acme, identify("ann"), track("ann"))
-    rescore(NOON)
-    # However long it took here.
-    ScoreSet.objects.update(benchmark_seconds=0.001)
-    tell(acme, track("ann"))
-    rescore(NOON + timedelta(milliseconds=500))
-    assert scores_of(acme).user_benchmark == 1.0
-    rescore(NOON + timedelta(seconds=2))
-    assert scores_of(acme).user_benchmark == 2.0
+def benchmark_after(product: Product, seconds: float, *messages: Message) -> float | None:
+    """The users' benchmark, so many seconds after noon."""
+    tell(product, *messages)
+    rescore(NOON + timedelta(seconds=seconds))
+    return scores_of(product).user_benchmark
 
 
-def test_the_first_benchmark_waits_for_nothing(acme: Product) -> None:
-    tell(acme, identify("ann"))
-    rescore(NOON)
-    ScoreSet.objects.update(benchmark_seconds=0.4)
-    tell(acme, track("ann"))
-    rescore(NOON + timedelta(milliseconds=500))
-    assert scores_of(acme).user_benchmark == 1.0
+def test_a_benchmark_waits_a_second_and_is_then_computed(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_duration(monkeypatch, 0.001)
+    assert benchmark_after(acme, 0, identify("ann"), track("ann")) == 1.0
+    assert benchmark_after(acme, 0, track("ann")) == 2.0
+    assert benchmark_after(acme, 0, track("ann")) == 2.0
+    assert benchmark_after(acme, 60) == 3.0
 
 
-def test_a_slow_benchmark_is_computed_less_often(acme: Product) -> None:
-    rescore(NOON)
-    ScoreSet.objects.filter(product=acme).update(
-        benchmark_seconds=1.0, benchmarks_stale=True, user_benchmark=5
-    )
-    rescore(NOON + timedelta(seconds=49))
-    assert scores_of(acme).user_benchmark == 5
-    rescore(NOON + timedelta(seconds=51))
-    assert scores_of(acme).user_benchmark is None
+def test_the_first_benchmark_waits_for_nothing(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_duration(monkeypatch, 60.0)
+    assert benchmark_after(acme, 0, identify("ann")) is None
+    assert benchmark_after(acme, 1, identify("bob")) is None
+    assert benchmark_after(acme, 60, track("ann")) == 1.0
+
+
+def test_a_slow_benchmark_is_computed_less_often(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_duration(monkeypatch, 1.0)
+    benchmark_after(acme, 0, identify("ann"), track("ann"))
+    assert benchmark_after(acme, 0, track("ann")) == 2.0
+    assert benchmark_after(acme, 40, track("ann")) == 2.0
+    assert benchmark_after(acme, 100) == 3.0
 
 
 def test_samples_affect_history_only_and_no_comparison(
