@@ -14,7 +14,6 @@ from core.retention import OutOfTime, Retention
 from engagement import traces
 from engagement.limits import limits
 from engagement.models import (
-    CachedCounts,
     DailyJob,
     ForgottenSubject,
     ProductUsage,
@@ -34,7 +33,6 @@ USERS_PER_STATEMENT = 20_000
 def register() -> None:
     """Register the times and the retention of the domain."""
     for model, columns in (
-        (CachedCounts, ("counted_at",)),
         (StoredOrder, ("computed_at", "used_at")),
         (ProductUsage, ("counted_at",)),
     ):

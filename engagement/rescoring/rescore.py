@@ -55,7 +55,6 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     day_rollover.roll_over(today, (now + CLOCK_TOLERANCE).astimezone(UTC).date())
     statistics.analyze_grown_tables()
     scored = _work_in_turns(clock, today, out_of_time)
-    counts.refresh_due(now)
     orders.refresh_due(now, out_of_time)
     run_due(QUEUE, clock, out_of_time)
     return scored

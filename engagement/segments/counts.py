@@ -8,12 +8,18 @@ asks about many sets selects them with their ``cached_counts``.
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
+from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 
-from core.database import nodes, sql
+from core.database import sql
+from core.jobs import run
+from core.jobs.kinds import Later, Outcome
+from core.models import Job
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.models import CachedCounts, ScoreSet, Segment
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
@@ -25,8 +31,6 @@ logger = logging.getLogger(__name__)
 STATEMENT_TIMEOUT_SECONDS = 60.0
 # A set whose counts take longer is read from the cache.
 LIVE_COUNT_SECONDS = 0.1
-# The largest share of the time that counting a large set may take.
-MAX_TIME_SHARE = 0.05
 # How often to check whether a small set has become a large one.
 RECHECK_INTERVAL = timedelta(minutes=10)
 
@@ -153,24 +157,19 @@ def _count_rows(kind: SubjectKind, score_sets: Sequence[ScoreSet]) -> dict[int, 
 # --- Refreshing -----------------------------------------------------------------------------
 
 
-def refresh_due(now: datetime) -> None:
-    """Count the current sets whose scores or segments changed, as far as they are due."""
-    stale = ScoreSet.objects.filter(cached_counts_stale=True, state=ScoreSet.State.CURRENT)
-    for score_set in nodes.reachable(stale.select_related("cached_counts")):
-        if _is_due(_cached_counts(score_set), now):
-            recount(score_set, now)
+def refresh(job: Job, score_set: ScoreSet, now: datetime) -> Outcome:
+    """Count a current set, as a step of its job."""
+    seconds = recount(score_set, now, partial(run.holding, job))
+    return Later() if seconds > LIVE_COUNT_SECONDS else Later(now + RECHECK_INTERVAL)
 
 
-def _is_due(cached: CachedCounts | None, now: datetime) -> bool:
-    if cached is None:
-        return True
-    if cached.seconds > LIVE_COUNT_SECONDS:
-        return now >= cached.counted_at + timedelta(seconds=cached.seconds / MAX_TIME_SHARE)
-    return now >= cached.counted_at + RECHECK_INTERVAL
-
-
-def recount(score_set: ScoreSet, now: datetime) -> None:
-    """Count the set and cache the result. What takes too long keeps its last result."""
+def recount(
+    score_set: ScoreSet,
+    now: datetime,
+    begin: Callable[[], AbstractContextManager[Any]] = transaction.atomic,
+) -> float:
+    """Count the set, and cache the result in the transaction that *begin* begins; return the
+    seconds that counting took. What takes too long keeps its last result."""
     # Cleared first: a change during the count makes the counts stale again.
     ScoreSet.objects.filter(pk=score_set.pk).update(cached_counts_stale=False)
     started = time.monotonic()
@@ -184,11 +183,14 @@ def recount(score_set: ScoreSet, now: datetime) -> None:
                 totals |= count(score_set)
         except sql.StatementTimeout:
             logger.warning("Counting the %s of score set %d took too long.", name, score_set.pk)
-    totals |= {"counted_at": now, "seconds": time.monotonic() - started}
-    if "users" in totals:
-        CachedCounts.objects.update_or_create(score_set=score_set, defaults=totals)
-    else:
-        CachedCounts.objects.filter(score_set=score_set).update(**totals)
+    seconds = time.monotonic() - started
+    totals |= {"counted_at": now, "seconds": seconds}
+    with begin():
+        if "users" in totals:
+            CachedCounts.objects.update_or_create(score_set=score_set, defaults=totals)
+        else:
+            CachedCounts.objects.filter(score_set=score_set).update(**totals)
+    return seconds
 
 
 def _totals(score_set: ScoreSet) -> dict[str, Any]:

@@ -30,6 +30,8 @@ OF_NO_CONCERN = {
     *("first_attempt_at", "attempted_at", "last_used_at", "recorded_at", "after_at"),
     # Shown on a page, and of a release that is still running.
     *("benchmarks_at", "past_benchmarks_at"),
+    # Of cached counts: orders that are older are computed again.
+    "counted_at",
     # Of a job: its page alone shows them.
     *("failed_at", "stepped_at"),
     # The moment of an export's part.

@@ -5,17 +5,20 @@ from typing import Any
 
 import pytest
 
+from core.models import Job
 from engagement.metric_names import Scope
 from engagement.models import AccountEngagement, CachedCounts, Product, ScoreSet, Segment, Workspace
 from engagement.recording import suppression
 from engagement.recording.suppression import SubjectRef
 from engagement.removal import forgetting
+from engagement.rescoring.kinds import COUNTS
 from engagement.rescoring.rescore import rescore
 from engagement.segments import counts
 from engagement.segments import members as segments
 from engagement.segments.counts import SubjectTotals
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.engagement.rows import account, user
+from tests.jobs import pretend_duration, run_job
 
 pytestmark = pytest.mark.django_db
 
@@ -171,34 +174,36 @@ def test_totals_keep_sets_apart(scores: ScoreSet, globex: Product) -> None:
     ],
 )
 def test_a_set_that_changed_is_counted_again_when_it_is_due(
-    scores: ScoreSet, duration: float, after: float, is_counted: bool
+    scores: ScoreSet,
+    monkeypatch: pytest.MonkeyPatch,
+    duration: float,
+    after: float,
+    is_counted: bool,
 ) -> None:
-    make_large(scores, duration)
+    monkeypatch.setattr(counts, "LIVE_COUNT_SECONDS", 0.0 if duration > 0.1 else 1e9)
+    pretend_duration(monkeypatch, duration)
+    run_job(COUNTS, NOON)
     account(scores, "initech")
     invalidate(scores)
-    counts.refresh_due(seconds(after))
+    # A change waits until the set is due.
+    run_job(COUNTS, seconds(1))
+    assert CachedCounts.objects.get().accounts == 0
+    run_job(COUNTS, seconds(after))
     assert CachedCounts.objects.get().accounts == is_counted
 
 
 def test_a_set_that_did_not_change_is_not_counted_again(scores: ScoreSet) -> None:
-    make_large(scores)
-    counts.refresh_due(seconds(3600))
+    run_job(COUNTS, NOON)
+    run_job(COUNTS, seconds(3600))
+    run_job(COUNTS, seconds(3600))
     assert CachedCounts.objects.get().counted_at == NOON
-
-
-def test_a_change_waits_until_the_set_is_due(scores: ScoreSet) -> None:
-    make_large(scores)
-    account(scores, "initech")
-    invalidate(scores)
-    counts.refresh_due(seconds(1))
-    counts.refresh_due(seconds(300))
-    assert CachedCounts.objects.get().accounts == 1
+    assert not Job.objects.filter(kind=COUNTS).exists()
 
 
 def test_only_current_sets_are_counted(scores: ScoreSet) -> None:
     for state in (ScoreSet.State.BUILDING, ScoreSet.State.RETIRED):
         ScoreSet.objects.update(state=state)
-        counts.refresh_due(NOON)
+        run_job(COUNTS, NOON)
     assert not CachedCounts.objects.exists()
 
 
@@ -209,14 +214,16 @@ def current(product: Product) -> ScoreSet:
 def test_scores_are_counted_before_they_are_published(acme: Product) -> None:
     tell(acme, identify("ann", group="initech"), track("ann"))
     rescore(NOON)
-    assert current(acme).cached_counts.counted_at == NOON
     assert current(acme).cached_counts.active_accounts == 1
+    assert not Job.objects.filter(kind=COUNTS).exists()
 
 
 def rescored_large(product: Product) -> ScoreSet:
     """The product's scores, rescored at noon, as if counting had taken six seconds."""
     rescore(NOON)
     CachedCounts.objects.update(seconds=6.0)
+    rests_until = seconds(6.0 / 0.05)
+    Job.objects.create(kind=COUNTS, key=str(current(product).pk), due_at=rests_until)
     assert not current(product).cached_counts_stale
     return current(product)
 

@@ -18,6 +18,7 @@ from engagement.models import (
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from engagement.scores import benchmarks, past_benchmarks
+from engagement.segments import members
 from tests.engagement.history import NOON, identify, tell, track
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -133,3 +134,12 @@ def test_computing_benchmarks_resumes(monkeypatch: pytest.MonkeyPatch, name: str
         tell(product, *(track("ann") for _ in range(9)))
 
     assert_a_kill_changes_nothing(monkeypatch, go_on, benchmarks, name)
+
+
+def test_counting_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def grow(product: Product) -> None:
+        fill(product)
+        rescore(NOON - MINUTE)
+        tell(product, identify("dan", -1, group="z"), track("dan"))
+
+    assert_a_kill_changes_nothing(monkeypatch, grow, members, "count_members_by_segment")

@@ -195,7 +195,7 @@ def test_counting_that_takes_too_long_keeps_the_last_counts(
     later = NOON + timedelta(minutes=11)
     rescore(later)
     cached = CachedCounts.objects.get()
-    assert (cached.users, cached.counted_at) == (2, later)
+    assert (cached.users, cached.counted_at >= later) == (2, True)
     # The next attempt waits as long as after a count that took this long.
     assert cached.seconds >= counts.STATEMENT_TIMEOUT_SECONDS
 
