@@ -1,9 +1,9 @@
 """The kinds of jobs: what a step does, how often it runs, and how long it waits after a failure."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, TypeAlias
 
 from core.jobs.backoff import Backoff
 from core.models.jobs import Job
@@ -45,6 +45,7 @@ class Blocked:
 Outcome: TypeAlias = Done | More | Later | Blocked
 Step: TypeAlias = Callable[[Job, datetime], Outcome]
 Keys: TypeAlias = Callable[[], Iterable[int]]
+Fields = ParamSpec("Fields")
 
 
 class StepFailed(Exception):
@@ -53,45 +54,7 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True)
 class Kind:
-    """*step* does a bounded part of a job. *label* says on pages what the job does."""
-
-    name: str
-    label: str
-    queue: str
-    step: Step
-    keys: Keys | None
-    every: timedelta
-    share: float
-    shortest_rest: timedelta
-    pause_share: float
-    lease: timedelta | None
-    is_urgent: bool
-    backoff: Backoff
-    on_give_up: Callable[[Job], None]
-    title: Callable[[int], str]
-
-
-_kinds: dict[str, Kind] = {}
-
-
-def register(
-    name: str,
-    label: str,
-    *,
-    queue: str,
-    step: Step,
-    keys: Keys | None = None,
-    every: timedelta = timedelta(),
-    share: float = 1.0,
-    shortest_rest: timedelta = timedelta(),
-    pause_share: float = 0.0,
-    lease: timedelta | None = None,
-    is_urgent: bool = False,
-    backoff: Backoff = BACKOFF,
-    on_give_up: Callable[[Job], None] = lambda job: None,
-    title: Callable[[int], str] = str,
-) -> None:
-    """Have workers of the *queue* run this kind of job. Call it from ``AppConfig.ready()``.
+    """*step* does a bounded part of a job. *label* says on pages what the job does.
 
     A kind has one job, which looks for work *every* so often, at each run of the queue by default;
     or one for each of the *keys*, which name what there is to do now, those of the longest wait
@@ -108,22 +71,37 @@ def register(
     so that others get the rows that it locked. *on_give_up* gets a job that its backoff gives up,
     in the transaction that deletes it. *title* names a key on pages.
     """
-    _kinds[name] = Kind(
-        name,
-        label,
-        queue,
-        step,
-        keys,
-        every,
-        share,
-        shortest_rest,
-        pause_share,
-        lease,
-        is_urgent,
-        backoff,
-        on_give_up,
-        title,
-    )
+
+    name: str
+    label: str
+    _: KW_ONLY
+    queue: str
+    step: Step
+    keys: Keys | None = None
+    every: timedelta = timedelta()
+    share: float = 1.0
+    shortest_rest: timedelta = timedelta()
+    pause_share: float = 0.0
+    lease: timedelta | None = None
+    is_urgent: bool = False
+    backoff: Backoff = BACKOFF
+    on_give_up: Callable[[Job], None] = lambda job: None
+    title: Callable[[int], str] = str
+
+
+_kinds: dict[str, Kind] = {}
+
+
+def _registrar(create: Callable[Fields, Kind]) -> Callable[Fields, None]:
+    def register(*arguments: Fields.args, **options: Fields.kwargs) -> None:
+        """Have workers of the queue run this kind of job. Call it from ``AppConfig.ready()``."""
+        kind = create(*arguments, **options)
+        _kinds[kind.name] = kind
+
+    return register
+
+
+register = _registrar(Kind)
 
 
 def get(name: str) -> Kind | None:
