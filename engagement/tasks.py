@@ -52,7 +52,7 @@ def rescore() -> None:
 @shared_task
 @leave_retry_to_beat("maintain events")
 def maintain() -> None:
-    """Create partitions ahead, drop old ones, and run the daily jobs."""
+    """Create partitions ahead, drop old ones, and delete what is past its retention."""
     maintenance.maintain(timezone.now(), time_limit(MAINTAIN_SECONDS))
 
 

@@ -31,7 +31,6 @@ NAMED: dict[str, str] = {
     "core/database/products.py::with_rows": "which products have rows in a queue",
     "engagement/prometheus.py::collect_metrics": "counts for /metrics",
     "engagement/rescoring/sets.py::_delete_rows": "Django looks for what is left of a score set",
-    "engagement/removal/maintenance.py::thin_memberships": "thins memberships of all products",
     "notifications/retention.py::_orphaned_watches": "which watches have members",
     "ingestion/retention.py::_delete_message_ids": "deletes message ids of all products",
     "engagement/segments/counts.py::_count_rows": "numbers of several products on the home page",

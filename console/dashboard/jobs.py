@@ -41,8 +41,7 @@ DESCRIPTIONS = {
     "account by now. Scoring also starts it.",
     "engagement.tasks.clear": "Deletes what is left of forgotten users and accounts, and of "
     "deleted products. A request on a page also starts it.",
-    "engagement.tasks.maintain": "Creates partitions ahead, drops old ones, and runs the daily "
-    "jobs.",
+    "engagement.tasks.maintain": "Creates partitions ahead, and drops old ones.",
     "marketplace.tasks.sync_all": "Starts a sync of each active marketplace connection.",
     "marketplace.tasks.resume": "Continues syncs that are due or were interrupted.",
     "notifications.tasks.sweep": "Looks for changes that subscriptions are about, and writes them "

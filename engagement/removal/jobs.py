@@ -1,13 +1,16 @@
-"""The jobs that delete what people asked to delete, one of each kind for a product."""
+"""The jobs that delete: what people asked to delete, a job for a product, and what says nothing."""
+
+from datetime import timedelta
 
 from core.jobs import kinds
 from engagement.models import Product
-from engagement.removal import deletion, forgetting
+from engagement.removal import deletion, forgetting, maintenance
 
 QUEUE = "removal"
 
 ERASE_FORGOTTEN = "erase what is forgotten"
 DELETE_PRODUCT = "delete a product"
+THIN_MEMBERSHIPS = "thin memberships"
 
 
 def register() -> None:
@@ -27,4 +30,11 @@ def register() -> None:
         step=deletion.delete_some,
         keys=deletion.products_to_delete,
         title=Product.name_of,
+    )
+    kinds.register(
+        THIN_MEMBERSHIPS,
+        "Deletes old memberships of users that repeat the one before.",
+        queue=QUEUE,
+        step=maintenance.thin_memberships,
+        every=timedelta(days=1),
     )

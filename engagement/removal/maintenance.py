@@ -1,21 +1,22 @@
 """Periodic maintenance of the domain. Any worker may run it."""
 
-from datetime import UTC, date, datetime, timedelta
-from typing import LiteralString
+from datetime import UTC, datetime, timedelta
+from typing import Any, LiteralString
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Q
 
 from core import retention
-from core.database import clocks, retries, sql
+from core.database import clocks, nodes, retries, sql
 from core.database.partitions import maintain_partitions
+from core.jobs.kinds import Done, More, Outcome
+from core.models import Job
 from core.retention import OutOfTime, Retention
 from engagement import traces
 from engagement.limits import limits
 from engagement.models import (
-    DailyJob,
     ForgottenSubject,
+    Product,
     ProductUsage,
     StoredOrder,
     SubjectTrace,
@@ -32,11 +33,8 @@ USERS_PER_STATEMENT = 20_000
 
 def register() -> None:
     """Register the times and the retention of the domain."""
-    for model, columns in (
-        (StoredOrder, ("computed_at", "used_at")),
-        (ProductUsage, ("counted_at",)),
-    ):
-        clocks.register(model, dict.fromkeys(columns, clocks.NOW))
+    clocks.register(StoredOrder, dict.fromkeys(("computed_at", "used_at"), clocks.NOW))
+    clocks.register(ProductUsage, {"counted_at": clocks.NOW})
     erased = Q(is_suppressed=False, row_id=None)
     retention.register(
         "engagement",
@@ -46,34 +44,20 @@ def register() -> None:
 
 
 def maintain(now: datetime, out_of_time: OutOfTime = lambda: False) -> None:
-    """Reset times in the future, maintain the partitions, delete what is past its retention and,
-    once a day, thin the memberships.
+    """Reset times in the future, maintain the partitions, and delete what is past its retention.
 
     Safe to repeat.
     """
-    today = now.astimezone(UTC).date()
     clocks.reset_future_times(now)
     with retries.without_missing_nodes():
-        maintain_partitions(today, settings.EVENT_RETENTION_DAYS)
+        maintain_partitions(now.astimezone(UTC).date(), settings.EVENT_RETENTION_DAYS)
     limits.count_usage(now)
     retention.delete_expired("engagement", now, out_of_time)
-    if _claim_today("thin links", today):
-        thin_memberships(now)
 
 
-def _claim_today(name: str, today: date) -> bool:
-    """Mark the job as done today. Returns False if it was already."""
-    with transaction.atomic(durable=True):
-        job, _ = DailyJob.objects.select_for_update().get_or_create(name=name)
-        if job.day == today:
-            return False
-        job.day = today
-        job.save(update_fields=["day"])
-    return True
-
-
-_USER_RANGES: LiteralString = """
-    SELECT product_id, min(user_id), max(user_id) FROM engagement_membership GROUP BY product_id
+_NEXT_USER: LiteralString = """
+    SELECT min(user_id) FROM engagement_membership
+    WHERE product_id = %(product)s AND user_id >= %(first)s
 """
 # A membership that repeats the account of the one before it says nothing new once it is too old for
 # another to be sorted in between. If another id of the user said it, it is kept: the ids may part.
@@ -129,21 +113,26 @@ _COMPACT: LiteralString = """
 """
 
 
-def thin_memberships(now: datetime) -> int:
-    """Delete old memberships that say nothing new. Returns how many.
+def thin_memberships(job: Job, now: datetime) -> Outcome:
+    """A step of a job: delete memberships of the next users of a product that say nothing new.
 
     Those are older than LATE_MEMBERSHIP_WINDOW and repeat the one before. A user with more than
     MAX_OLD_MEMBERSHIPS keeps one a day.
     """
-    thinned = 0
-    for product_id, first, last in sql.fetch(_USER_RANGES):
-        for start in range(first, last + 1, USERS_PER_STATEMENT):
-            users = {
-                "product": product_id,
-                "first": start,
-                "end": start + USERS_PER_STATEMENT,
-                "before": now - LATE_MEMBERSHIP_WINDOW,
-            }
-            thinned += sql.execute(_THIN, users)
-            thinned += sql.execute(_COMPACT, {**users, "most": MAX_OLD_MEMBERSHIPS})
-    return thinned
+    last_product, first = job.cursor or (0, 0)
+    products = nodes.reachable(Product.objects.filter(pk__gte=last_product), "pk")
+    product = products.order_by("pk").first()
+    if product is None:
+        return Done()
+    users: dict[str, Any] = {
+        "product": product.pk,
+        "first": first if product.pk == last_product else 0,
+    }
+    ((start,),) = sql.fetch(_NEXT_USER, users)
+    if start is None:
+        return More([product.pk + 1, 0])
+    end, before = start + USERS_PER_STATEMENT, now - LATE_MEMBERSHIP_WINDOW
+    users |= {"first": start, "end": end, "before": before, "most": MAX_OLD_MEMBERSHIPS}
+    sql.execute(_THIN, users)
+    sql.execute(_COMPACT, users)
+    return More([product.pk, end])

@@ -27,8 +27,7 @@ from engagement.recording.jobs import MOVE_JOINED, MOVE_PARTED, REATTRIBUTE
 from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal.forgetting import forget
-from engagement.removal.jobs import ERASE_FORGOTTEN
-from engagement.removal.maintenance import thin_memberships
+from engagement.removal.jobs import ERASE_FORGOTTEN, THIN_MEMBERSHIPS
 from engagement.rescoring.rescore import rescore
 from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, alias, at, identify, state, tell, track
@@ -143,7 +142,7 @@ def test_thinning_keeps_what_the_parts_need(acme: Product) -> None:
     tell(acme, identify("kiosk", -1, "initech"), track("kiosk", "kiosk", 2))
     tell(acme, alias("kiosk", "ada", 3))
     settle(acme)
-    thin_memberships(NOON + timedelta(days=30))
+    run_job(THIN_MEMBERSHIPS, NOON + timedelta(days=30))
     part(acme, "kiosk")
     settle(acme)
     assert report_of(acme) == {"ada": [("mine", "initech")], "kiosk": [("kiosk", "initech")]}
