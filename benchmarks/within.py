@@ -37,7 +37,6 @@ from engagement.models import (  # noqa: E402
     StoredOrder,
     Workspace,
 )
-from engagement.orders import storage  # noqa: E402
 from engagement.rescoring import sets  # noqa: E402
 from engagement.rescoring.rescore import rescore  # noqa: E402
 from exports import runs  # noqa: E402
@@ -82,10 +81,10 @@ def create_products(count: str) -> dict[str, Any]:
 
 def compute_orders() -> dict[str, Any]:
     """Compute the stored orders of all large score sets at once, as if somebody waited for each."""
-    storage.refresh_due(timezone.now(), lambda: True)
+    run_due("scoring", timezone.now)
     missing = StoredOrder.objects.filter(version=0)
     missing.update(computed_at=None, used_at=timezone.now())
-    storage.refresh_due(timezone.now(), lambda: False)
+    run_due("scoring", timezone.now)
     seconds = StoredOrder.objects.values_list("scope", "column", "seconds")
     return {f"{scope} {column}": duration for scope, column, duration in seconds}
 

@@ -16,7 +16,7 @@ class EngagementConfig(AppConfig):
         import_module("engagement.removal.maintenance").register()
         import_module("engagement.recording.jobs").register()
         import_module("engagement.removal.jobs").register()
-        import_module("engagement.jobs").register()
+        import_module("engagement.rescoring.jobs").register()
 
 
 def create_partitions(**kwargs: Any) -> None:

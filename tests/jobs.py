@@ -4,9 +4,11 @@ from collections.abc import Callable
 from datetime import datetime
 
 import pytest
+from django.db.models import Sum
 
 from core.jobs import kinds, run, shares
 from core.models import Job
+from engagement.rescoring.jobs import AWAITED_ORDERS, ORDERS
 
 
 def run_job(name: str, now: datetime, out_of_time: Callable[[], bool] = lambda: False) -> int:
@@ -27,6 +29,14 @@ def run_job(name: str, now: datetime, out_of_time: Callable[[], bool] = lambda: 
 def step_job(name: str, now: datetime) -> bool:
     """Run one step. Returns whether it left more to do."""
     return bool(run_job(name, now, lambda: True))
+
+
+def refresh_orders(now: datetime) -> None:
+    """Compute the stored orders that are due, until their job rests."""
+    own_kinds = [kind for name in (AWAITED_ORDERS, ORDERS) if (kind := kinds.get(name))]
+    steps = None
+    while steps != (steps := Job.objects.aggregate(Sum("steps"))):
+        run.run_kinds(own_kinds, lambda: now, lambda: False)
 
 
 def pretend_duration(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

@@ -9,14 +9,15 @@ with the set.
 import logging
 import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import LiteralString
 
-from django.db import transaction
-from django.db.models import BooleanField, ExpressionWrapper, F, Func, Q, Value
+from django.db.models import BooleanField, ExpressionWrapper, F, Func, Q, QuerySet, Value
 
 from core.database import locks, nodes, sql
+from core.jobs.kinds import Blocked, Done, Later, Outcome
+from core.models import Job
 from engagement.metric_names import BOTH_SCOPES
 from engagement.models import CachedCounts, OrderChunk, ScoreSet, StoredOrder
 from engagement.orders.columns import TRAIT_PREFIX, sorted_rows, standard_columns
@@ -29,9 +30,6 @@ MAX_LIVE_ROWS = 30_000
 CHUNK_SIZE = 2_000
 # Limit of a statement that computes an order.
 STATEMENT_TIMEOUT_SECONDS = 180.0
-# The largest share of the time that computing orders may take. One that somebody waits for is
-# computed at once, and the others wait longer.
-MAX_TIME_SHARE = 0.05
 # A walk through the version before the last one has at least this time.
 MIN_INTERVAL = timedelta(minutes=2)
 # How long an order is kept fresh after its last use, and how old an unused one may become.
@@ -80,37 +78,42 @@ def _new_order(
 # --- Refreshing -----------------------------------------------------------------------------
 
 
-def refresh_due(now: datetime, out_of_time: Callable[[], bool]) -> None:
-    """Compute the orders that are due, most urgent first."""
+def awaited_orders() -> QuerySet[StoredOrder, int]:
+    """The keys of a job: the orders that somebody wants to read and cannot yet."""
+    awaited = StoredOrder.objects.filter(computed_at=None, used_at__isnull=False)
+    of_current = awaited.filter(score_set__state=ScoreSet.State.CURRENT)
+    return nodes.reachable(of_current).order_by("pk").values_list("pk", flat=True)
+
+
+def compute_awaited(job: Job, now: datetime) -> Outcome:
+    """A step of a job: compute the order."""
+    order = StoredOrder.objects.filter(pk=job.key).first()
+    return Done() if order is None or try_compute(order, now) else Blocked()
+
+
+def refresh(job: Job, now: datetime) -> Outcome:
+    """A step of a job: compute the order that has been due longest."""
     large_sets = _large_sets()
     if not large_sets:
-        return
+        return Done()
     _delete_unused(now)
-    orders = list(StoredOrder.objects.filter(score_set__in=large_sets))
-    if missing := _missing_orders(large_sets, orders):
-        # Another worker may have added some of them.
-        StoredOrder.objects.bulk_create(missing, ignore_conflicts=True)
-        orders = list(StoredOrder.objects.filter(score_set__in=large_sets))
-    rested_at = max((_rest_until(order) for order in orders if order.computed_at), default=now)
-    for order in sorted(orders, key=lambda order: _urgency(order, now)):
-        if out_of_time():
-            return
-        score_set = large_sets[order.score_set_id]
-        if _is_awaited(order) or (now >= rested_at and _is_due(order, score_set, now)):
-            seconds = try_compute(order, score_set, now)
-            rested_at = max(rested_at, now) + timedelta(seconds=seconds / MAX_TIME_SHARE)
+    stored_orders = StoredOrder.objects.filter(score_set__in=large_sets)
+    # Another worker may have added some of them.
+    missing = _missing_orders(large_sets, stored_orders)
+    StoredOrder.objects.bulk_create(missing, ignore_conflicts=True)
+    due = [each for each in stored_orders.all() if _is_due(each, large_sets, now)]
+    if not due:
+        return Done()
+    in_turn = sorted(due, key=lambda order: (order.computed_at is not None, _due_at(order, now)))
+    return Later() if any(try_compute(order, now) for order in in_turn) else Blocked()
 
 
 def _large_sets() -> dict[int, ScoreSet]:
     too_many = Q(cached_counts__users__gt=MAX_LIVE_ROWS)
     too_many |= Q(cached_counts__accounts__gt=MAX_LIVE_ROWS)
     current = ScoreSet.objects.filter(too_many, state=ScoreSet.State.CURRENT)
-    rows = (
-        nodes.reachable(current)
-        .select_related("cached_counts")
-        .defer("user_quantiles", "account_quantiles")
-    )
-    return {score_set.pk: score_set for score_set in rows}
+    rows = current.select_related("cached_counts").defer("user_quantiles", "account_quantiles")
+    return {score_set.pk: score_set for score_set in nodes.reachable(rows)}
 
 
 def _missing_orders(
@@ -136,31 +139,18 @@ def _delete_unused(now: datetime) -> None:
         _delete(order)
 
 
-def _rest_until(order: StoredOrder) -> datetime:
-    assert order.computed_at is not None
-    return order.computed_at + timedelta(seconds=order.seconds / MAX_TIME_SHARE)
-
-
-def _is_awaited(order: StoredOrder) -> bool:
-    """Whether somebody wants to read the order and cannot yet."""
-    return order.computed_at is None and order.used_at is not None
-
-
-def _urgency(order: StoredOrder, now: datetime) -> tuple[bool, float]:
-    """Awaited orders first, then those that have been due longest."""
-    return not _is_awaited(order), _due_at(order, now).timestamp() if order.computed_at else 0.0
-
-
 def _due_at(order: StoredOrder, now: datetime) -> datetime:
-    assert order.computed_at is not None
+    if order.computed_at is None:
+        return now
     is_used = order.used_at is not None and now < order.used_at + FRESH_AFTER_USE
     return order.computed_at + (MIN_INTERVAL if is_used else UNUSED_INTERVAL)
 
 
-def _is_due(order: StoredOrder, score_set: ScoreSet, now: datetime) -> bool:
+def _is_due(order: StoredOrder, large_sets: Mapping[int, ScoreSet], now: datetime) -> bool:
     if order.computed_at is None:
         return True
     # Scores and traits that change make the cached counts stale, too.
+    score_set = large_sets[order.score_set_id]
     counts: CachedCounts = score_set.cached_counts
     is_changed = score_set.cached_counts_stale or counts.counted_at > order.computed_at
     return is_changed and now >= _due_at(order, now)
@@ -169,26 +159,22 @@ def _is_due(order: StoredOrder, score_set: ScoreSet, now: datetime) -> bool:
 # --- Computing ------------------------------------------------------------------------------
 
 
-def try_compute(order: StoredOrder, score_set: ScoreSet, now: datetime) -> float:
-    """Compute the order; return the seconds that this took.
+def try_compute(order: StoredOrder, now: datetime) -> bool:
+    """Compute the order, in the caller's transaction. Returns False if another worker scores its
+    product, or its node is missing.
 
-    After a timeout the version before stays, and the next attempt is as far away as after a
-    computation that took that long. Skips a product that another worker scores.
+    After a timeout the version before stays.
     """
-    started = time.monotonic()
+    # Nobody forgets a subject or deletes the set meanwhile.
+    if nodes.is_missing(order.product_id) or not locks.try_lock_scoring(order.product_id):
+        return False
     try:
-        with transaction.atomic(durable=True):
-            # Nobody forgets a subject or deletes the set meanwhile.
-            if not locks.try_lock_scoring(order.product_id):
-                return 0.0
-            with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
-                _compute(order.pk, score_set, now, started)
+        with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
+            _compute(order.pk, now)
     except sql.StatementTimeout:
         logger.warning("Computing stored order %d took too long.", order.pk)
-        StoredOrder.objects.filter(pk=order.pk).update(
-            computed_at=now, seconds=STATEMENT_TIMEOUT_SECONDS
-        )
-    return time.monotonic() - started
+        StoredOrder.objects.filter(pk=order.pk).update(computed_at=now)
+    return True
 
 
 # Enough to sort a million rows in memory.
@@ -199,10 +185,12 @@ _COPY_CHUNKS: LiteralString = """
 """
 
 
-def _compute(order_id: int, score_set: ScoreSet, now: datetime, started: float) -> None:
+def _compute(order_id: int, now: datetime) -> None:
+    started = time.monotonic()
     order = StoredOrder.objects.select_for_update(no_key=True).filter(pk=order_id).first()
-    is_current = ScoreSet.objects.filter(pk=score_set.pk, state=ScoreSet.State.CURRENT).exists()
-    if order is None or not is_current:
+    current = ScoreSet.objects.filter(state=ScoreSet.State.CURRENT)
+    score_set = current.filter(pk=order.score_set_id).first() if order else None
+    if order is None or score_set is None:
         return
     ids, present_count = _sorted_ids(score_set, get_kind(order.scope), order.column)
     version = order.version + 1

@@ -13,7 +13,6 @@ from core.database import locks, pace, products, sql, statistics
 from core.jobs.run import run_due
 from engagement import changes, traces
 from engagement.models import ScoreSet
-from engagement.orders import storage as orders
 from engagement.rescoring import day_rollover, sets, stamping
 from engagement.scores import (
     audiences,
@@ -55,7 +54,6 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     day_rollover.roll_over(today, (now + CLOCK_TOLERANCE).astimezone(UTC).date())
     statistics.analyze_grown_tables()
     scored = _work_in_turns(clock, today, out_of_time)
-    orders.refresh_due(now, out_of_time)
     run_due(QUEUE, clock, out_of_time)
     return scored
 

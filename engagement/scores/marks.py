@@ -1,8 +1,7 @@
 """Marks of score sets that something computed from their scores is stale, and the jobs that follow.
 
-What is computed reads every row of a set, so it has no transaction. The mark is cleared first, and
-what changes meanwhile sets it again. A worker that dies in between leaves the set without its mark:
-so its job notes that the computation has begun.
+Computing reads every row of a set, outside of a transaction. The mark is cleared first, and what
+changes meanwhile sets it again. So that no worker's death loses it, the job notes the beginning.
 """
 
 from collections.abc import Callable

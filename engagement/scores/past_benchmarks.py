@@ -5,7 +5,7 @@ past days are the same whether their events came in time, late, or all at once.
 """
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from datetime import date, datetime, timedelta
 from typing import Any, LiteralString, TypeAlias
 
@@ -47,12 +47,15 @@ def invalidate_from(score_sets: Collection[ScoreSet], day: date) -> None:
     rows.filter(scored_day__gt=day).update(past_benchmarks_stale_from=day)
 
 
-def sets_to_refresh() -> QuerySet[ScoreSet, int]:
-    """The keys of a job: the current sets with stale past benchmarks."""
-    stale = ScoreSet.objects.filter(
+def _stale_sets() -> QuerySet[ScoreSet]:
+    return ScoreSet.objects.filter(
         state=ScoreSet.State.CURRENT, past_benchmarks_stale_from__isnull=False
     )
-    return nodes.reachable(stale).order_by("pk").values_list("pk", flat=True)
+
+
+def sets_to_refresh() -> QuerySet[ScoreSet, int]:
+    """The keys of a job: the current sets with stale past benchmarks."""
+    return nodes.reachable(_stale_sets()).order_by("pk").values_list("pk", flat=True)
 
 
 def refresh(job: Job, now: datetime, on_change: OnChange) -> Outcome:
@@ -69,19 +72,11 @@ def refresh(job: Job, now: datetime, on_change: OnChange) -> Outcome:
     if job.cursor == COMPARE:
         compare_with_past(score_set.pk, on_change)
         return Later()
-    stale = _lock_stale(score_set.pk)
+    stale = _stale_sets().select_for_update(no_key=True).filter(pk=score_set.pk).first()
     if stale is None:
         return Done()
     next_first = _step(stale, date.fromisoformat(job.cursor) if job.cursor else None)
     return More(next_first.isoformat() if next_first else COMPARE)
-
-
-def _lock_stale(pk: int) -> ScoreSet | None:
-    """The set as it is now, unless it is retired or up to date."""
-    stale = ScoreSet.objects.select_for_update(no_key=True).filter(
-        past_benchmarks_stale_from__isnull=False
-    )
-    return stale.filter(pk=pk, state=ScoreSet.State.CURRENT).first()
 
 
 def _step(score_set: ScoreSet, resume_from: date | None) -> date | None:
@@ -145,17 +140,11 @@ _COUNT: LiteralString = """
 
 def compute_past_benchmarks(score_set: ScoreSet, today: date) -> None:
     """Compute the benchmarks of all days before *today* that history covers, and store them."""
-    for first, last in _steps(today - (HISTORY_DAYS - 1) * DAY, today - DAY):
-        _compute_days(score_set, today, first, last)
+    for days in range(HISTORY_DAYS - 1, 0, -DAYS_PER_STEP):
+        last = today - max(days - DAYS_PER_STEP + 1, 1) * DAY
+        _compute_days(score_set, today, today - days * DAY, last)
     score_set.past_benchmarks_stale_from = None
     score_set.save(update_fields=["past_benchmarks_stale_from"])
-
-
-def _steps(first: date, last: date) -> Iterator[tuple[date, date]]:
-    while first <= last:
-        end = min(first + (DAYS_PER_STEP - 1) * DAY, last)
-        yield first, end
-        first = end + DAY
 
 
 def _compute_days(score_set: ScoreSet, today: date, first: date, last: date) -> None:

@@ -19,9 +19,9 @@ from access.models import TrailEntry
 from core import telemetry
 from core.jobs import kinds
 from core.models import Job
-from engagement.jobs import INDEX_BACKLOG, STAMP_CHANGES
 from engagement.models import Product
 from engagement.removal.jobs import DELETE_PRODUCT
+from engagement.rescoring.jobs import INDEX_BACKLOG, STAMP_CHANGES
 from ingestion.prometheus import DRAIN_COUNTER
 from tests.admin.rows import Rows
 

@@ -18,6 +18,7 @@ from engagement.orders import storage
 from engagement.segments import counts
 from tests.admin.rows import NOON, Rows, a_user, index_for_search
 from tests.cases import each
+from tests.jobs import pretend_duration, refresh_orders
 
 
 def exported(who: Client, kind: str = "user", query: dict[str, Any] | None = None) -> Any:
@@ -83,9 +84,9 @@ def test_an_export_is_of_all_pages(
     assert len(exact) == 62
     # A large set is read chunk by chunk from its stored order.
     monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 0)
-    monkeypatch.setattr(storage, "MAX_TIME_SHARE", 1e9)
+    pretend_duration(monkeypatch, 0.0)
     counts.recount(ScoreSet.objects.get(), NOON)
-    storage.refresh_due(NOON, lambda: False)
+    refresh_orders(NOON)
     monkeypatch.setattr(list_rows, "ROWS_PER_FETCH", 7)
     assert exported(root) == exact
     assert exported(root, query={"sort": "-name"})[1:] == sorted(exact[1:], reverse=True)

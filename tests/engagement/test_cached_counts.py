@@ -11,7 +11,7 @@ from engagement.models import AccountEngagement, CachedCounts, Product, ScoreSet
 from engagement.recording import suppression
 from engagement.recording.suppression import SubjectRef
 from engagement.removal import forgetting
-from engagement.rescoring.kinds import COUNTS
+from engagement.rescoring.jobs import COUNTS
 from engagement.rescoring.rescore import rescore
 from engagement.segments import counts
 from engagement.segments import members as segments

@@ -8,7 +8,7 @@ import pytest
 
 from engagement.models import Product, RescoreRequest, ScoreSet, UserEngagement, Workspace
 from engagement.rescoring import rescore, sets
-from engagement.rescoring.kinds import BUILD_SETS
+from engagement.rescoring.jobs import BUILD_SETS
 from tests.engagement.history import NOON, identify, tell, track
 from tests.jobs import run_job
 

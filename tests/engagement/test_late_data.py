@@ -19,7 +19,7 @@ from engagement.models import (
     Workspace,
 )
 from engagement.rescoring import rescore as rescoring
-from engagement.rescoring.kinds import PAST_BENCHMARKS
+from engagement.rescoring.jobs import PAST_BENCHMARKS
 from engagement.rescoring.rescore import rescore
 from engagement.scores import metrics, past_benchmarks
 from engagement.scores.history import score_history

@@ -1,21 +1,21 @@
 """The order of users and accounts by any column: live in small sets, stored for large ones."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from engagement.jobs import DELETE_RETIRED
 from engagement.models import CachedCounts, OrderChunk, ScoreSet, StoredOrder
 from engagement.orders import columns, pages, storage
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import deletion, forgetting
 from engagement.removal.jobs import DELETE_PRODUCT, ERASE_FORGOTTEN
+from engagement.rescoring.jobs import DELETE_RETIRED
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.segments import counts
 from tests.engagement.history import NOON
 from tests.engagement.rows import account, ago, user
-from tests.jobs import run_job
+from tests.jobs import pretend_duration, refresh_orders, run_job
 
 pytestmark = pytest.mark.django_db
 
@@ -70,7 +70,7 @@ def order(
 
 def make_large(monkeypatch: pytest.MonkeyPatch, score_set: ScoreSet) -> None:
     """Have the set be too large to sort live, in chunks of two, and compute its orders at once."""
-    monkeypatch.setattr(storage, "MAX_TIME_SHARE", 1e9)
+    pretend_duration(monkeypatch, 0.0)
     monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 0)
     for module in (storage, pages):
         monkeypatch.setattr(module, "CHUNK_SIZE", 2)
@@ -80,7 +80,8 @@ def make_large(monkeypatch: pytest.MonkeyPatch, score_set: ScoreSet) -> None:
 
 
 def refresh(minutes: float = 0) -> None:
-    storage.refresh_due(NOON + timedelta(minutes=minutes), lambda: False)
+    """Compute all orders that are due, unless a job rests."""
+    refresh_orders(NOON + timedelta(minutes=minutes))
 
 
 ORDERS = {
@@ -182,29 +183,28 @@ def test_an_order_is_computed_again_only_after_changes_and_within_its_share_of_t
     customers: ScoreSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_large(monkeypatch, customers)
-    monkeypatch.setattr(storage, "MAX_TIME_SHARE", 0.05)
+    pretend_duration(monkeypatch, 6.0)
     computed: list[str] = []
 
-    def compute(each: StoredOrder, score_set: ScoreSet, now: Any) -> float:
+    def compute(each: StoredOrder, now: datetime) -> bool:
         computed.append(each.column)
-        StoredOrder.objects.filter(pk=each.pk).update(computed_at=now, seconds=6)
-        return 6.0
+        return bool(StoredOrder.objects.filter(pk=each.pk).update(computed_at=now))
 
     monkeypatch.setattr(storage, "try_compute", compute)
     order(customers, "name")
     refresh(minutes=60)
     assert computed == []
     counts.invalidate([customers.pk])
-    refresh(minutes=60)
+    refresh(minutes=61)
     # One computation of six seconds in two minutes; used orders go first.
     assert computed == ["name"]
-    refresh(minutes=61)
-    assert computed == ["name"]
     refresh(minutes=62)
+    assert computed == ["name"]
+    refresh(minutes=63)
     assert computed == ["name", "name"]
     # Somebody waits for this one.
     order(customers, "trait:plan")
-    refresh(minutes=63)
+    refresh(minutes=64)
     assert computed == ["name", "name", "trait:plan"]
     # The others are not used, and computed once a day.
     for minute in range(0, 40, 2):

@@ -22,7 +22,7 @@ from engagement.models import (
 )
 from engagement.rescoring import rescore as rescoring
 from engagement.rescoring import sets
-from engagement.rescoring.kinds import BUILD_SETS
+from engagement.rescoring.jobs import BUILD_SETS
 from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.jobs import run_job

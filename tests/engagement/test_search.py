@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 
 from core.database import sql
-from engagement.jobs import INDEX_BACKLOG
 from engagement.messages import Alias
 from engagement.metric_names import Scope
 from engagement.models import Account, Product, SearchBacklog, SearchEntry, User
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
+from engagement.rescoring.jobs import INDEX_BACKLOG
 from engagement.rescoring.rescore import rescore
 from engagement.search import entries, lookup
 from tests.cases import each

@@ -19,7 +19,7 @@ from engagement.models import (
     UserEngagement,
 )
 from engagement.rescoring import sets
-from engagement.rescoring.kinds import BENCHMARKS
+from engagement.rescoring.jobs import BENCHMARKS
 from engagement.rescoring.rescore import rescore
 from engagement.scores import benchmarks, past_benchmarks, raw
 from engagement.segments import attention, counts

@@ -9,11 +9,13 @@ from django.utils import timezone
 from core.database import sql
 from engagement.models import CachedCounts, Product, Segment, Workspace
 from engagement.orders import storage
+from engagement.rescoring.jobs import AWAITED_ORDERS
 from engagement.scopes import ACCOUNTS
 from engagement.segments import counts
 from engagement.segments.insight_filters import INSIGHT_KINDS
 from readapi import sorting, totals
 from tests.cases import each
+from tests.jobs import run_job
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account, make_user, scores_of
 from tests.readapi.scored import account_id, fill, user_id
@@ -227,7 +229,7 @@ def test_lists_are_sorted_by_other_columns_too(
         )  # fmt: skip
         monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 2)
         storage.request_order(score_set, ACCOUNTS, sort.removeprefix("-"), timezone.now())
-        storage.refresh_due(timezone.now(), lambda: False)
+        run_job(AWAITED_ORDERS, timezone.now())
     address = f"/v2/accounts?workspace_id={four.pk}&sort={sort}&expand=traits&traits=plan"
     everything = read(acme_reads, address)
     assert (everything["pagination"]["sorted_at"] is not None) == is_large

@@ -14,7 +14,6 @@ from django.db.models import QuerySet
 
 from core.database import locks
 from engagement import changes
-from engagement.jobs import STAMP_CHANGES
 from engagement.models import (
     Account,
     AccountEngagement,
@@ -30,6 +29,7 @@ from engagement.models import (
 )
 from engagement.removal.jobs import ERASE_FORGOTTEN
 from engagement.rescoring import stamping
+from engagement.rescoring.jobs import STAMP_CHANGES
 from engagement.rescoring.rescore import rescore
 from engagement.rules.rules import parse_rule
 from engagement.scores import benchmarks
