@@ -8,6 +8,7 @@ from typing import Any
 from celery import current_app
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
@@ -69,6 +70,7 @@ UNITS = [
 ]
 # Celery adds it to each schedule. The service stores no results.
 HIDDEN_TASK = "celery.backend_cleanup"
+MAX_ROWS = 200
 # Seconds after which a request to run a job is void, so that none pile up without workers.
 EXPIRES_AFTER = 60
 
@@ -157,8 +159,11 @@ def change_view(request: HttpRequest, pk: int, change: str) -> HttpResponse:
 
 
 def list_stepwise(now: datetime) -> Iterator[StepRow]:
-    """The jobs that go on step by step, those that fail first."""
-    for job in StepwiseJob.objects.order_by("-failures", "kind", "key"):
+    """The jobs that go on step by step, those that fail first. One for each score set would be
+    long: of jobs with a key, those that rest after a step are left out."""
+    rests = Q(due_at__gt=now, failures=0, is_paused=False, cursor=None) & ~Q(key="")
+    jobs = StepwiseJob.objects.exclude(rests, lease=None)
+    for job in jobs.order_by("-failures", "kind", "key")[:MAX_ROWS]:
         kind = kinds.get(job.kind)
         yield StepRow(
             pk=job.pk,

@@ -12,7 +12,7 @@ start. So a recording sees either nothing or all of what the other transaction d
 from collections.abc import Collection
 from typing import LiteralString
 
-from core.database import sql
+from core.database import nodes, sql
 
 # Any numbers that no other advisory lock of the service uses.
 SCORING = 0x5C0FE
@@ -24,8 +24,9 @@ _WAIT: LiteralString = "SELECT pg_advisory_xact_lock(%(class)s, %(product)s::int
 
 
 def try_lock_scoring(product_id: int) -> bool:
-    """Try to be the only transaction that scores the product. Returns whether it is."""
-    return _try(SCORING, product_id % 2**31)
+    """Try to be the only transaction that scores the product. Returns whether it is: False, too,
+    while its node is missing."""
+    return product_id not in nodes.missing_products() and _try(SCORING, product_id % 2**31)
 
 
 def lock_scoring(product_id: int) -> None:

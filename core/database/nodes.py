@@ -85,11 +85,6 @@ def reachable(rows: QuerySet[M], product: str = "product_id") -> QuerySet[M]:
     return rows.exclude(**{f"{product}__in": list(missing)}) if missing else rows
 
 
-def is_missing(product_id: int) -> bool:
-    """Whether the product waits for its node."""
-    return product_id in missing_products()
-
-
 def among_reachable(table: LiteralString) -> LiteralString:
     """A condition for a statement about all products: that the node of the table's rows can be
     reached. Its parameter ``reachable`` is ``reachable_products()``."""

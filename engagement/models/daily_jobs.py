@@ -4,8 +4,7 @@ from django.db import models
 
 
 class DailyJob(models.Model):
-    """A job, and the UTC day on which it last ran. Of the release before this one, which still
-    runs beside it."""
+    """A job, and the UTC day on which it last ran. The release before this one uses it."""
 
     name = models.CharField(max_length=50, primary_key=True)
     day = models.DateField(null=True)

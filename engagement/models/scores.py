@@ -109,6 +109,12 @@ class ScoreSet(models.Model):
     def __str__(self) -> str:
         return f"{self.state} scores of workspace {self.workspace_id}"
 
+    @classmethod
+    def name_of(cls, pk: int) -> str:
+        """The name of the set's workspace, or the set's id if it is gone."""
+        score_set = cls.objects.select_related("workspace__product").filter(pk=pk).first()
+        return str(score_set.workspace if score_set else pk)
+
 
 class ScoredEvent(models.Model):
     """The weight of an event name in a score set, from the workspace when the set was requested.

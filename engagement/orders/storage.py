@@ -102,10 +102,10 @@ def refresh(job: Job, now: datetime) -> Outcome:
     missing = _missing_orders(large_sets, stored_orders)
     StoredOrder.objects.bulk_create(missing, ignore_conflicts=True)
     due = [each for each in stored_orders.all() if _is_due(each, large_sets, now)]
+    due.sort(key=lambda order: (order.computed_at is not None, _due_at(order, now)))
     if not due:
         return Done()
-    in_turn = sorted(due, key=lambda order: (order.computed_at is not None, _due_at(order, now)))
-    return Later() if any(try_compute(order, now) for order in in_turn) else Blocked()
+    return Later() if any(try_compute(order, now) for order in due) else Blocked()
 
 
 def _large_sets() -> dict[int, ScoreSet]:
@@ -161,12 +161,12 @@ def _is_due(order: StoredOrder, large_sets: Mapping[int, ScoreSet], now: datetim
 
 def try_compute(order: StoredOrder, now: datetime) -> bool:
     """Compute the order, in the caller's transaction. Returns False if another worker scores its
-    product, or its node is missing.
+    product.
 
     After a timeout the version before stays.
     """
     # Nobody forgets a subject or deletes the set meanwhile.
-    if nodes.is_missing(order.product_id) or not locks.try_lock_scoring(order.product_id):
+    if not locks.try_lock_scoring(order.product_id):
         return False
     try:
         with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):

@@ -59,7 +59,8 @@ def roll_over(today: date, latest: date | None = None) -> None:
                 _roll_over_set(score_set, today)
     for product_id in sorted(set(products.values())):
         _refresh_event_names(product_id)
-    past_benchmarks.delete_expired(today)
+    if products:
+        past_benchmarks.delete_expired(today)
 
 
 def _roll_over_set(score_set: ScoreSet, today: date) -> None:

@@ -5,6 +5,7 @@ from functools import partial
 
 from core.jobs import kinds
 from core.jobs.backoff import Backoff
+from engagement.models import ScoreSet
 from engagement.orders import storage as orders
 from engagement.rescoring import sets, stamping
 from engagement.rescoring.rescore import QUEUE
@@ -22,12 +23,29 @@ STAMP_CHANGES = "stamp changes"
 INDEX_BACKLOG = "index for the search"
 DELETE_RETIRED = "delete retired score sets"
 
-_register = partial(kinds.register, queue=QUEUE)
+# Nearly all keys are ids of score sets.
+_register = partial(kinds.register, queue=QUEUE, title=ScoreSet.name_of)
 
 
 def register() -> None:
     """Register the kinds of jobs."""
     _register_scores()
+    _register(
+        COUNTS,
+        "Counts users, accounts, and the members of segments, after they have changed.",
+        step=partial(marks.recompute, mark="cached_counts_stale", compute=counts.refresh),
+        keys=partial(marks.sets_with, "cached_counts_stale"),
+        # Longer than what all parts of it may take.
+        lease=timedelta(minutes=10),
+        is_urgent=True,
+        share=0.05,
+    )
+    label = "Sorts a large list for the first time, by a column that somebody asked for."
+    step, keys = orders.compute_awaited, orders.awaited_orders
+    _register(AWAITED_ORDERS, label, step=step, keys=keys, title=str)
+    label = "Sorts large lists again after scores have changed."
+    every = timedelta(minutes=1)
+    _register(ORDERS, label, step=orders.refresh, every=every, share=0.05)
     label = "Notes for readers of changed_since whose segments changed without a new score."
     _register(STAMP_CHANGES, label, step=stamping.stamp_pending)
     label = "Lets the search find users and accounts that are older than it."
@@ -67,22 +85,3 @@ def _register_scores() -> None:
         share=0.02,
         shortest_rest=timedelta(seconds=1),
     )
-    _register_lists()
-
-
-def _register_lists() -> None:
-    _register(
-        COUNTS,
-        "Counts users, accounts, and the members of segments, after they have changed.",
-        step=partial(marks.recompute, mark="cached_counts_stale", compute=counts.refresh),
-        keys=partial(marks.sets_with, "cached_counts_stale"),
-        # Longer than what all parts of it may take.
-        lease=timedelta(minutes=10),
-        is_urgent=True,
-        share=0.05,
-    )
-    label = "Sorts a large list for the first time, by a column that somebody asked for."
-    _register(AWAITED_ORDERS, label, step=orders.compute_awaited, keys=orders.awaited_orders)
-    label = "Sorts large lists again after scores have changed."
-    every = timedelta(seconds=10)
-    _register(ORDERS, label, step=orders.refresh, every=every, share=0.05)

@@ -105,8 +105,7 @@ def build(job: Job, now: datetime) -> Outcome:
     score_set = ScoreSet.objects.filter(pk=job.key).first()
     if score_set is None:
         return Done()
-    product_id = score_set.product_id
-    if nodes.is_missing(product_id) or not locks.try_lock_scoring(product_id):
+    if not locks.try_lock_scoring(score_set.product_id):
         return Blocked()
     building = _lock_building(score_set)
     if building is None:

@@ -35,7 +35,7 @@ def recompute(job: Job, now: datetime, mark: str, compute: Compute) -> Outcome:
     score_set = ScoreSet.objects.filter(pk=job.key, state=ScoreSet.State.CURRENT).first()
     if score_set is None or not (getattr(score_set, mark) or job.cursor == BEGUN):
         return Done()
-    if nodes.is_missing(score_set.product_id):
+    if score_set.product_id in nodes.missing_products():
         return Blocked()
     with run.holding(job):
         job.cursor = BEGUN

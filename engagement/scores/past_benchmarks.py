@@ -66,8 +66,7 @@ def refresh(job: Job, now: datetime, on_change: OnChange) -> Outcome:
     score_set = ScoreSet.objects.filter(pk=job.key).first()
     if score_set is None:
         return Done()
-    product_id = score_set.product_id
-    if nodes.is_missing(product_id) or not locks.try_lock_scoring(product_id):
+    if not locks.try_lock_scoring(score_set.product_id):
         return Blocked()
     if job.cursor == COMPARE:
         compare_with_past(score_set.pk, on_change)

@@ -21,7 +21,7 @@ from core.jobs import kinds
 from core.models import Job
 from engagement.models import Product
 from engagement.removal.jobs import DELETE_PRODUCT
-from engagement.rescoring.jobs import INDEX_BACKLOG, STAMP_CHANGES
+from engagement.rescoring.jobs import BENCHMARKS, INDEX_BACKLOG, STAMP_CHANGES
 from ingestion.prometheus import DRAIN_COUNTER
 from tests.admin.rows import Rows
 
@@ -166,6 +166,18 @@ def test_stepwise_jobs_show_where_they_are(root: Client) -> None:
     root.post(reverse("admin:jobs_resume", args=[failing.pk]))
     failing.refresh_from_db()
     assert failing.due_at is not None and failing.due_at <= timezone.now()
+
+
+def test_of_jobs_with_a_key_those_that_rest_are_left_out(root: Client, acme_rows: Rows) -> None:
+    now, key = timezone.now(), str(acme_rows.workspace.scores_id)
+    job = Job.objects.create(kind=BENCHMARKS, key=key, due_at=now + timedelta(minutes=5))
+    title = f"Compute benchmarks: {acme_rows.workspace}"
+    assert title not in page(root, reverse("admin:jobs"))
+    changes: list[dict[str, Any]] = [{"failures": 1}, {"is_paused": True}, {"due_at": now}]
+    for change in [*changes, {"lease": uuid4()}]:
+        Job.objects.filter(pk=job.pk).update(**change)
+        assert title in page(root, reverse("admin:jobs"))
+        job.save()
 
 
 def test_a_job_with_a_key_is_named_and_in_progress_while_a_worker_has_it(
