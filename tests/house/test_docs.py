@@ -37,6 +37,8 @@ EXTERNAL = ("http://", "https://", "mailto:")
 NOT_COMMANDS = {"help"}
 DECISIONS = ROOT / "docs" / "decisions"
 DECISION = re.compile(r"^\*\*(?:(\d+)\. )?", re.MULTILINE)
+# *engagement 12* in a document, and "decision engagement 12" in code.
+NAMED_DECISION = re.compile(r"(?:\*|[Dd]ecision )([a-z]+) (\d+)\b")
 
 
 def text_of(document: Path) -> str:
@@ -52,6 +54,10 @@ def anchors(document: Path) -> set[str]:
 
 def relative_path(document: Path) -> str:
     return str(document.relative_to(ROOT))
+
+
+def _python(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
 
 
 @each("document", DOCUMENTS)
@@ -88,7 +94,7 @@ def test_every_file_that_sources_name_exists() -> None:
         *(path for path in (ROOT / "deploy").rglob("*") if path.is_file()),
     ]
     for folder in FOLDERS.split("|"):
-        sources += [*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.md")]
+        sources += [*_python(folder), *(ROOT / folder).rglob("*.md")]
     # Templates and style sheets are named as Django finds them.
     places = [ROOT, *ROOT.glob("*/templates"), *ROOT.glob("*/static")]
     missing = [
@@ -121,6 +127,18 @@ def test_each_decision_has_a_number_of_its_own() -> None:
         numbers = DECISION.findall(text_of(document))
         assert "" not in numbers, f"{document.name}: a decision starts with its number."
         assert len(set(numbers)) == len(numbers), f"{document.name}: a number is used twice."
+
+
+def test_each_decision_that_is_named_exists() -> None:
+    files = {document.stem: document for document in DECISIONS.glob("*.md")}
+    sources = [*DOCUMENTS, *(path for folder in FOLDERS.split("|") for path in _python(folder))]
+    missing = [
+        f"{relative_path(source)}: {file} {number}"
+        for source in sources
+        for file, number in NAMED_DECISION.findall(text_of(source))
+        if file in files and number not in DECISION.findall(text_of(files[file]))
+    ]
+    assert missing == []
 
 
 def test_every_command_is_described() -> None:
