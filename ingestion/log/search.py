@@ -54,7 +54,7 @@ class MessageState(Enum):
     WAITING = "Waiting in the inbox"
     QUARANTINED = "In quarantine"
     DROPPED = "Dropped"
-    PARTLY_RECORDED = "Recorded without some traits"
+    PARTLY_RECORDED = "Recorded in part"
     REFUSED = "Refused"
 
 
@@ -211,9 +211,16 @@ def dropped(product_id: int, term: str, reason: str = "", kind: str = "") -> Ite
         )
         explanation = short_reason(row.reason, row.detail)
         remedy = REMEDIES[DropReason(row.reason)]
-        is_partly_recorded = row.reason == DropReason.TOO_MANY_TRAITS
-        state = MessageState.PARTLY_RECORDED if is_partly_recorded else MessageState.DROPPED
+        state = MessageState.PARTLY_RECORDED if _is_partial(row) else MessageState.DROPPED
         yield SearchHit(row.pk, state, message, row.received_at, explanation, remedy)
+
+
+def _is_partial(row: DroppedMessage) -> bool:
+    """Whether the rest of the message was recorded."""
+    if row.reason == DropReason.PLACEHOLDER:
+        # The placeholder that was left out. A message that is about nobody has none.
+        return bool(row.detail)
+    return row.reason == DropReason.TOO_MANY_TRAITS
 
 
 # A payload contains its strings verbatim, so most messages need not be decoded.

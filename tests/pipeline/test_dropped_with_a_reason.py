@@ -81,6 +81,12 @@ def test_a_placeholder_beside_a_user_is_listed_and_the_rest_recorded(
     )
     assert counts(acme) == {("ada", "opened"): 1}
     assert set(HourCount.objects.values_list("reason", "count")) == {("", 1)}
+    states = {entry.state for entry in find_messages(acme, "ada", NOON).entries}
+    assert states == {MessageState.PARTLY_RECORDED, MessageState.UNIDENTIFIED_USER}
+    wait(acme_key, track("undefined"))
+    drain()
+    (entry,) = find_messages(acme, "undefined", NOON).entries
+    assert entry.state is MessageState.DROPPED
 
 
 def test_a_placeholder_beside_a_forgotten_user_is_listed_once(acme: Product, acme_key: str) -> None:
