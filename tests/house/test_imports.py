@@ -43,7 +43,7 @@ ALLOWED = {
 # one only together with the reason, in docs/decisions/house.md; lower it when you take rooms away.
 BOUNDS = {
     "core": (3, 13),
-    "engagement": (9, 80),
+    "engagement": (9, 78),
     "access": (5, 13),
     "ingestion": (6, 58),
     "readapi": (8, 72),
