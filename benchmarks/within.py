@@ -26,7 +26,7 @@ django.setup()
 from benchmarks.messages import generate  # noqa: E402
 from core import credentials  # noqa: E402
 from core.database import sql  # noqa: E402
-from core.jobs.run import run_due  # noqa: E402
+from core.jobs.run import request, run_due  # noqa: E402
 from engagement import tasks as scoring  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
 from engagement.models import (  # noqa: E402
@@ -38,6 +38,7 @@ from engagement.models import (  # noqa: E402
     Workspace,
 )
 from engagement.rescoring import sets  # noqa: E402
+from engagement.rescoring.jobs import ORDERS  # noqa: E402
 from engagement.rescoring.rescore import rescore  # noqa: E402
 from exports import runs  # noqa: E402
 from exports.models import ExportRun, Extent, ScheduledExport, Table  # noqa: E402
@@ -81,6 +82,7 @@ def create_products(count: str) -> dict[str, Any]:
 
 def compute_orders() -> dict[str, Any]:
     """Compute the stored orders of all large score sets at once, as if somebody waited for each."""
+    request(ORDERS, timezone.now())
     run_due("scoring", timezone.now)
     missing = StoredOrder.objects.filter(version=0)
     missing.update(computed_at=None, used_at=timezone.now())
