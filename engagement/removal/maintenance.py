@@ -77,7 +77,7 @@ _THIN: LiteralString = """
         WHERE product_id = %(product)s AND user_id >= %(first)s AND user_id < %(end)s)
     DELETE FROM engagement_membership m
     USING ranked r
-    WHERE m.product_id = r.product_id AND m.user_id = r.user_id
+    WHERE m.product_id = %(product)s AND m.user_id = r.user_id
       AND m.occurred_at = r.occurred_at AND m.account_id = r.account_id
       AND r.before = r.account_id AND r.number_before = r.number AND r.occurred_at < %(before)s
       AND r.before_at < r.occurred_at

@@ -13,8 +13,14 @@ from pytest_django import Settings
 
 from config.operations import doctor
 from core.database import nodes, sql
+from core.models import Job
 from engagement import tasks as engagement_tasks
-from engagement.models import Product, UserEngagement
+from engagement.models import Event, Product, UserEngagement
+from engagement.recording import reattribution
+from engagement.recording.jobs import REATTRIBUTE
+from engagement.recording.suppression import SubjectRef, SubjectScope
+from engagement.removal import forgetting
+from engagement.removal.jobs import DELETE_PRODUCT, ERASE_FORGOTTEN
 from exports import tasks as export_tasks
 from harness.cluster import Node
 from ingestion import tasks
@@ -25,7 +31,7 @@ from notifications import tasks as notification_tasks
 from readapi.models import ApiToken
 from tests import database
 from tests.database import needs_citus
-from tests.engagement.history import identify, track
+from tests.engagement.history import NOON, identify, tell, track
 from tests.pipeline.waiting import counts, drain, quarantined, wait, waiting
 
 pytestmark = [needs_citus, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -137,6 +143,37 @@ def test_background_tasks_go_on_for_the_others(
         export_tasks.run()
     engagement_tasks.rescore()
     assert UserEngagement.objects.filter(product_id=acme.pk).exists()
+
+
+def test_jobs_of_the_others_go_on_and_those_of_the_node_wait_without_a_failure(
+    acme: Product, globex: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reattribution, "MAX_EVENTS_PER_BATCH", -100)
+    for product in (acme, globex):
+        tell(product, identify("ann", -1000, "initech"), track("ann"))
+        tell(product, identify("ann", -1, "hooli"))
+        forgetting.forget(SubjectRef(product.pk, SubjectScope.USER, "bob"), timezone.now())
+    for kind in (REATTRIBUTE, ERASE_FORGOTTEN, DELETE_PRODUCT):
+        Job.objects.create(kind=kind, key=acme.pk, due_at=NOON)
+    with without_node_of(acme):
+        for _ in range(2):
+            engagement_tasks.reattribute()
+            engagement_tasks.clear()
+        assert {account for _, account in accounts_of(globex)} == {"hooli"}
+        jobs = Job.objects.exclude(key="")
+        assert sorted(jobs.values_list("kind", "key", "failures")) == [
+            (kind, str(acme.pk), 0) for kind in (DELETE_PRODUCT, ERASE_FORGOTTEN, REATTRIBUTE)
+        ]
+    engagement_tasks.reattribute()
+    engagement_tasks.clear()
+    assert {account for _, account in accounts_of(acme)} == {"hooli"}
+    assert not Job.objects.filter(key=acme.pk).exists()
+
+
+def accounts_of(product: Product) -> list[tuple[str, str]]:
+    """The user and the account of each event."""
+    events = Event.objects.filter(product=product)
+    return list(events.values_list("user__external_id", "account__external_id"))
 
 
 def test_the_others_are_read(acme: Product, globex: Product) -> None:
