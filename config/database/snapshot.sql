@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "a1f51b5cf4b8b6b3d0446ac8941be2823cb0e6fde1b62f6eb9b46dda7118d244", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
+-- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "f8ee7ec6c60d1ee30a6edccd2217dc7c28d2b4a061ea22cd6ea51aa5878b3c20", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -324,7 +324,58 @@ CREATE TABLE public.engagement_accountengagement (
     active_users_last_period integer DEFAULT 0 NOT NULL,
     name_count_last_period integer DEFAULT 0 NOT NULL,
     top_user_points bigint DEFAULT 0 NOT NULL,
+    activity smallint,
     CONSTRAINT engagement_accountengagement_active_days_check CHECK ((active_days >= 0))
+);
+CREATE TABLE public.engagement_activeday (
+    day date NOT NULL,
+    users integer NOT NULL,
+    hour smallint NOT NULL,
+    account_id bigint NOT NULL,
+    product_id bigint NOT NULL,
+    score_set_id bigint NOT NULL
+);
+CREATE TABLE public.engagement_alarm (
+    workspace_id bigint NOT NULL,
+    signal character varying(8) NOT NULL,
+    level smallint NOT NULL,
+    since date NOT NULL,
+    ended_on date,
+    outcome character varying(9) NOT NULL,
+    is_stopped boolean NOT NULL,
+    is_replayed boolean NOT NULL,
+    window_days smallint NOT NULL,
+    observed integer NOT NULL,
+    expected double precision NOT NULL,
+    dispersion double precision NOT NULL,
+    p double precision NOT NULL,
+    baseline_from date,
+    baseline_to date,
+    weekly_rate double precision,
+    latest jsonb NOT NULL,
+    details jsonb NOT NULL,
+    account_id bigint NOT NULL,
+    product_id bigint NOT NULL
+);
+CREATE TABLE public.engagement_alarmnight (
+    id bigint NOT NULL,
+    day date NOT NULL,
+    user_days bigint NOT NULL,
+    score_set_id bigint,
+    accounts bigint,
+    parameters jsonb,
+    summary jsonb,
+    is_replayed boolean NOT NULL,
+    decided_at timestamp with time zone,
+    workspace_id bigint NOT NULL
+);
+ALTER TABLE public.engagement_alarmnight ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_alarmnight_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 CREATE TABLE public.engagement_alias (
     id bigint NOT NULL,
@@ -504,6 +555,20 @@ CREATE TABLE public.engagement_joinrequest (
 );
 ALTER TABLE public.engagement_joinrequest ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.engagement_joinrequest_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.engagement_lateday (
+    id bigint NOT NULL,
+    account_id bigint NOT NULL,
+    day date NOT NULL,
+    product_id bigint NOT NULL
+);
+ALTER TABLE public.engagement_lateday ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.engagement_lateday_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -760,6 +825,7 @@ CREATE TABLE public.engagement_scoreset (
     past_stale_from date,
     formula smallint DEFAULT 0 NOT NULL,
     watches_stale boolean DEFAULT true NOT NULL,
+    active_days_until date,
     CONSTRAINT engagement_scoreset_default_weight_check CHECK ((default_weight >= 0)),
     CONSTRAINT engagement_scoreset_formula_check CHECK ((formula >= 0)),
     CONSTRAINT engagement_scoreset_lookback_days_check CHECK ((lookback_days >= 0)),
@@ -995,6 +1061,8 @@ CREATE TABLE public.engagement_workspace (
     product_id bigint NOT NULL,
     audience jsonb NOT NULL,
     scores_id bigint,
+    alarm_level smallint DEFAULT 2 NOT NULL,
+    CONSTRAINT engagement_workspace_alarm_level_check CHECK ((alarm_level >= 0)),
     CONSTRAINT engagement_workspace_default_weight_check CHECK ((default_weight >= 0)),
     CONSTRAINT engagement_workspace_lookback_days_check CHECK ((lookback_days >= 0)),
     CONSTRAINT workspace_default_weight_range CHECK (((default_weight >= 0) AND (default_weight <= 10))),
@@ -1870,130 +1938,146 @@ INSERT INTO public.auth_permission VALUES
 	(250, 'Can change part request', 63, 'change_partrequest'),
 	(251, 'Can delete part request', 63, 'delete_partrequest'),
 	(252, 'Can view part request', 63, 'view_partrequest'),
-	(253, 'Can add inbox message', 64, 'add_inboxmessage'),
-	(254, 'Can change inbox message', 64, 'change_inboxmessage'),
-	(255, 'Can delete inbox message', 64, 'delete_inboxmessage'),
-	(256, 'Can view inbox message', 64, 'view_inboxmessage'),
-	(257, 'Can add ingestion key', 65, 'add_ingestionkey'),
-	(258, 'Can change ingestion key', 65, 'change_ingestionkey'),
-	(259, 'Can delete ingestion key', 65, 'delete_ingestionkey'),
-	(260, 'Can view ingestion key', 65, 'view_ingestionkey'),
-	(261, 'Can add quarantined message', 66, 'add_quarantinedmessage'),
-	(262, 'Can change quarantined message', 66, 'change_quarantinedmessage'),
-	(263, 'Can delete quarantined message', 66, 'delete_quarantinedmessage'),
-	(264, 'Can view quarantined message', 66, 'view_quarantinedmessage'),
-	(265, 'Can add drop count', 67, 'add_dropcount'),
-	(266, 'Can change drop count', 67, 'change_dropcount'),
-	(267, 'Can delete drop count', 67, 'delete_dropcount'),
-	(268, 'Can view drop count', 67, 'view_dropcount'),
-	(269, 'Can add dropped message', 68, 'add_droppedmessage'),
-	(270, 'Can change dropped message', 68, 'change_droppedmessage'),
-	(271, 'Can delete dropped message', 68, 'delete_droppedmessage'),
-	(272, 'Can view dropped message', 68, 'view_droppedmessage'),
-	(273, 'Can add seen message id', 69, 'add_seenmessageid'),
-	(274, 'Can change seen message id', 69, 'change_seenmessageid'),
-	(275, 'Can delete seen message id', 69, 'delete_seenmessageid'),
-	(276, 'Can view seen message id', 69, 'view_seenmessageid'),
-	(277, 'Can add imported file', 70, 'add_importedfile'),
-	(278, 'Can change imported file', 70, 'change_importedfile'),
-	(279, 'Can delete imported file', 70, 'delete_importedfile'),
-	(280, 'Can view imported file', 70, 'view_importedfile'),
-	(281, 'Can add ingestion log', 71, 'add_ingestionlog'),
-	(282, 'Can change ingestion log', 71, 'change_ingestionlog'),
-	(283, 'Can delete ingestion log', 71, 'delete_ingestionlog'),
-	(284, 'Can view ingestion log', 71, 'view_ingestionlog'),
-	(285, 'Can add hour count', 72, 'add_hourcount'),
-	(286, 'Can change hour count', 72, 'change_hourcount'),
-	(287, 'Can delete hour count', 72, 'delete_hourcount'),
-	(288, 'Can view hour count', 72, 'view_hourcount'),
-	(289, 'Can add claimed batch', 73, 'add_claimedbatch'),
-	(290, 'Can change claimed batch', 73, 'change_claimedbatch'),
-	(291, 'Can delete claimed batch', 73, 'delete_claimedbatch'),
-	(292, 'Can view claimed batch', 73, 'view_claimedbatch'),
-	(293, 'Can add recent message', 74, 'add_recentmessage'),
-	(294, 'Can change recent message', 74, 'change_recentmessage'),
-	(295, 'Can delete recent message', 74, 'delete_recentmessage'),
-	(296, 'Can view recent message', 74, 'view_recentmessage'),
-	(297, 'Can add refused count', 75, 'add_refusedcount'),
-	(298, 'Can change refused count', 75, 'change_refusedcount'),
-	(299, 'Can delete refused count', 75, 'delete_refusedcount'),
-	(300, 'Can view refused count', 75, 'view_refusedcount'),
-	(301, 'Can add refused request', 76, 'add_refusedrequest'),
-	(302, 'Can change refused request', 76, 'change_refusedrequest'),
-	(303, 'Can delete refused request', 76, 'delete_refusedrequest'),
-	(304, 'Can view refused request', 76, 'view_refusedrequest'),
-	(305, 'Can add minute count', 77, 'add_minutecount'),
-	(306, 'Can change minute count', 77, 'change_minutecount'),
-	(307, 'Can delete minute count', 77, 'delete_minutecount'),
-	(308, 'Can view minute count', 77, 'view_minutecount'),
-	(309, 'Can add read token', 78, 'add_apitoken'),
-	(310, 'Can change read token', 78, 'change_apitoken'),
-	(311, 'Can delete read token', 78, 'delete_apitoken'),
-	(312, 'Can view read token', 78, 'view_apitoken'),
-	(313, 'Can add usage', 79, 'add_usage'),
-	(314, 'Can change usage', 79, 'change_usage'),
-	(315, 'Can delete usage', 79, 'delete_usage'),
-	(316, 'Can view usage', 79, 'view_usage'),
-	(317, 'Can add marketplace connection', 80, 'add_connection'),
-	(318, 'Can change marketplace connection', 80, 'change_connection'),
-	(319, 'Can delete marketplace connection', 80, 'delete_connection'),
-	(320, 'Can view marketplace connection', 80, 'view_connection'),
-	(321, 'Can add license', 81, 'add_license'),
-	(322, 'Can change license', 81, 'change_license'),
-	(323, 'Can delete license', 81, 'delete_license'),
-	(324, 'Can view license', 81, 'view_license'),
-	(325, 'Can add sync', 82, 'add_syncrun'),
-	(326, 'Can change sync', 82, 'change_syncrun'),
-	(327, 'Can delete sync', 82, 'delete_syncrun'),
-	(328, 'Can view sync', 82, 'view_syncrun'),
-	(329, 'Can add failed record', 83, 'add_failedrecord'),
-	(330, 'Can change failed record', 83, 'change_failedrecord'),
-	(331, 'Can delete failed record', 83, 'delete_failedrecord'),
-	(332, 'Can view failed record', 83, 'view_failedrecord'),
-	(333, 'Can add seen licenses', 84, 'add_seenlicenses'),
-	(334, 'Can change seen licenses', 84, 'change_seenlicenses'),
-	(335, 'Can delete seen licenses', 84, 'delete_seenlicenses'),
-	(336, 'Can view seen licenses', 84, 'view_seenlicenses'),
-	(337, 'Can add pending license', 85, 'add_pendinglicense'),
-	(338, 'Can change pending license', 85, 'change_pendinglicense'),
-	(339, 'Can delete pending license', 85, 'delete_pendinglicense'),
-	(340, 'Can view pending license', 85, 'view_pendinglicense'),
-	(341, 'Can add destination', 86, 'add_destination'),
-	(342, 'Can change destination', 86, 'change_destination'),
-	(343, 'Can delete destination', 86, 'delete_destination'),
-	(344, 'Can view destination', 86, 'view_destination'),
-	(345, 'Can add notification', 87, 'add_outboxmessage'),
-	(346, 'Can change notification', 87, 'change_outboxmessage'),
-	(347, 'Can delete notification', 87, 'delete_outboxmessage'),
-	(348, 'Can view notification', 87, 'view_outboxmessage'),
-	(349, 'Can add delivery', 88, 'add_delivery'),
-	(350, 'Can change delivery', 88, 'change_delivery'),
-	(351, 'Can delete delivery', 88, 'delete_delivery'),
-	(352, 'Can view delivery', 88, 'view_delivery'),
-	(353, 'Can add subscription', 89, 'add_subscription'),
-	(354, 'Can change subscription', 89, 'change_subscription'),
-	(355, 'Can delete subscription', 89, 'delete_subscription'),
-	(356, 'Can view subscription', 89, 'view_subscription'),
-	(357, 'Can add watch', 90, 'add_watch'),
-	(358, 'Can change watch', 90, 'change_watch'),
-	(359, 'Can delete watch', 90, 'delete_watch'),
-	(360, 'Can view watch', 90, 'view_watch'),
-	(361, 'Can add watched member', 91, 'add_watchedmember'),
-	(362, 'Can change watched member', 91, 'change_watchedmember'),
-	(363, 'Can delete watched member', 91, 'delete_watchedmember'),
-	(364, 'Can view watched member', 91, 'view_watchedmember'),
-	(365, 'Can add scheduled export', 92, 'add_scheduledexport'),
-	(366, 'Can change scheduled export', 92, 'change_scheduledexport'),
-	(367, 'Can delete scheduled export', 92, 'delete_scheduledexport'),
-	(368, 'Can view scheduled export', 92, 'view_scheduledexport'),
-	(369, 'Can add export run', 93, 'add_exportrun'),
-	(370, 'Can change export run', 93, 'change_exportrun'),
-	(371, 'Can delete export run', 93, 'delete_exportrun'),
-	(372, 'Can view export run', 93, 'view_exportrun'),
-	(373, 'Can add export file', 94, 'add_exportfile'),
-	(374, 'Can change export file', 94, 'change_exportfile'),
-	(375, 'Can delete export file', 94, 'delete_exportfile'),
-	(376, 'Can view export file', 94, 'view_exportfile');
+	(253, 'Can add late day', 64, 'add_lateday'),
+	(254, 'Can change late day', 64, 'change_lateday'),
+	(255, 'Can delete late day', 64, 'delete_lateday'),
+	(256, 'Can view late day', 64, 'view_lateday'),
+	(257, 'Can add active day', 65, 'add_activeday'),
+	(258, 'Can change active day', 65, 'change_activeday'),
+	(259, 'Can delete active day', 65, 'delete_activeday'),
+	(260, 'Can view active day', 65, 'view_activeday'),
+	(261, 'Can add alarm', 66, 'add_alarm'),
+	(262, 'Can change alarm', 66, 'change_alarm'),
+	(263, 'Can delete alarm', 66, 'delete_alarm'),
+	(264, 'Can view alarm', 66, 'view_alarm'),
+	(265, 'Can add alarm night', 67, 'add_alarmnight'),
+	(266, 'Can change alarm night', 67, 'change_alarmnight'),
+	(267, 'Can delete alarm night', 67, 'delete_alarmnight'),
+	(268, 'Can view alarm night', 67, 'view_alarmnight'),
+	(269, 'Can add inbox message', 68, 'add_inboxmessage'),
+	(270, 'Can change inbox message', 68, 'change_inboxmessage'),
+	(271, 'Can delete inbox message', 68, 'delete_inboxmessage'),
+	(272, 'Can view inbox message', 68, 'view_inboxmessage'),
+	(273, 'Can add ingestion key', 69, 'add_ingestionkey'),
+	(274, 'Can change ingestion key', 69, 'change_ingestionkey'),
+	(275, 'Can delete ingestion key', 69, 'delete_ingestionkey'),
+	(276, 'Can view ingestion key', 69, 'view_ingestionkey'),
+	(277, 'Can add quarantined message', 70, 'add_quarantinedmessage'),
+	(278, 'Can change quarantined message', 70, 'change_quarantinedmessage'),
+	(279, 'Can delete quarantined message', 70, 'delete_quarantinedmessage'),
+	(280, 'Can view quarantined message', 70, 'view_quarantinedmessage'),
+	(281, 'Can add drop count', 71, 'add_dropcount'),
+	(282, 'Can change drop count', 71, 'change_dropcount'),
+	(283, 'Can delete drop count', 71, 'delete_dropcount'),
+	(284, 'Can view drop count', 71, 'view_dropcount'),
+	(285, 'Can add dropped message', 72, 'add_droppedmessage'),
+	(286, 'Can change dropped message', 72, 'change_droppedmessage'),
+	(287, 'Can delete dropped message', 72, 'delete_droppedmessage'),
+	(288, 'Can view dropped message', 72, 'view_droppedmessage'),
+	(289, 'Can add seen message id', 73, 'add_seenmessageid'),
+	(290, 'Can change seen message id', 73, 'change_seenmessageid'),
+	(291, 'Can delete seen message id', 73, 'delete_seenmessageid'),
+	(292, 'Can view seen message id', 73, 'view_seenmessageid'),
+	(293, 'Can add imported file', 74, 'add_importedfile'),
+	(294, 'Can change imported file', 74, 'change_importedfile'),
+	(295, 'Can delete imported file', 74, 'delete_importedfile'),
+	(296, 'Can view imported file', 74, 'view_importedfile'),
+	(297, 'Can add ingestion log', 75, 'add_ingestionlog'),
+	(298, 'Can change ingestion log', 75, 'change_ingestionlog'),
+	(299, 'Can delete ingestion log', 75, 'delete_ingestionlog'),
+	(300, 'Can view ingestion log', 75, 'view_ingestionlog'),
+	(301, 'Can add hour count', 76, 'add_hourcount'),
+	(302, 'Can change hour count', 76, 'change_hourcount'),
+	(303, 'Can delete hour count', 76, 'delete_hourcount'),
+	(304, 'Can view hour count', 76, 'view_hourcount'),
+	(305, 'Can add claimed batch', 77, 'add_claimedbatch'),
+	(306, 'Can change claimed batch', 77, 'change_claimedbatch'),
+	(307, 'Can delete claimed batch', 77, 'delete_claimedbatch'),
+	(308, 'Can view claimed batch', 77, 'view_claimedbatch'),
+	(309, 'Can add recent message', 78, 'add_recentmessage'),
+	(310, 'Can change recent message', 78, 'change_recentmessage'),
+	(311, 'Can delete recent message', 78, 'delete_recentmessage'),
+	(312, 'Can view recent message', 78, 'view_recentmessage'),
+	(313, 'Can add refused count', 79, 'add_refusedcount'),
+	(314, 'Can change refused count', 79, 'change_refusedcount'),
+	(315, 'Can delete refused count', 79, 'delete_refusedcount'),
+	(316, 'Can view refused count', 79, 'view_refusedcount'),
+	(317, 'Can add refused request', 80, 'add_refusedrequest'),
+	(318, 'Can change refused request', 80, 'change_refusedrequest'),
+	(319, 'Can delete refused request', 80, 'delete_refusedrequest'),
+	(320, 'Can view refused request', 80, 'view_refusedrequest'),
+	(321, 'Can add minute count', 81, 'add_minutecount'),
+	(322, 'Can change minute count', 81, 'change_minutecount'),
+	(323, 'Can delete minute count', 81, 'delete_minutecount'),
+	(324, 'Can view minute count', 81, 'view_minutecount'),
+	(325, 'Can add read token', 82, 'add_apitoken'),
+	(326, 'Can change read token', 82, 'change_apitoken'),
+	(327, 'Can delete read token', 82, 'delete_apitoken'),
+	(328, 'Can view read token', 82, 'view_apitoken'),
+	(329, 'Can add usage', 83, 'add_usage'),
+	(330, 'Can change usage', 83, 'change_usage'),
+	(331, 'Can delete usage', 83, 'delete_usage'),
+	(332, 'Can view usage', 83, 'view_usage'),
+	(333, 'Can add marketplace connection', 84, 'add_connection'),
+	(334, 'Can change marketplace connection', 84, 'change_connection'),
+	(335, 'Can delete marketplace connection', 84, 'delete_connection'),
+	(336, 'Can view marketplace connection', 84, 'view_connection'),
+	(337, 'Can add license', 85, 'add_license'),
+	(338, 'Can change license', 85, 'change_license'),
+	(339, 'Can delete license', 85, 'delete_license'),
+	(340, 'Can view license', 85, 'view_license'),
+	(341, 'Can add sync', 86, 'add_syncrun'),
+	(342, 'Can change sync', 86, 'change_syncrun'),
+	(343, 'Can delete sync', 86, 'delete_syncrun'),
+	(344, 'Can view sync', 86, 'view_syncrun'),
+	(345, 'Can add failed record', 87, 'add_failedrecord'),
+	(346, 'Can change failed record', 87, 'change_failedrecord'),
+	(347, 'Can delete failed record', 87, 'delete_failedrecord'),
+	(348, 'Can view failed record', 87, 'view_failedrecord'),
+	(349, 'Can add seen licenses', 88, 'add_seenlicenses'),
+	(350, 'Can change seen licenses', 88, 'change_seenlicenses'),
+	(351, 'Can delete seen licenses', 88, 'delete_seenlicenses'),
+	(352, 'Can view seen licenses', 88, 'view_seenlicenses'),
+	(353, 'Can add pending license', 89, 'add_pendinglicense'),
+	(354, 'Can change pending license', 89, 'change_pendinglicense'),
+	(355, 'Can delete pending license', 89, 'delete_pendinglicense'),
+	(356, 'Can view pending license', 89, 'view_pendinglicense'),
+	(357, 'Can add destination', 90, 'add_destination'),
+	(358, 'Can change destination', 90, 'change_destination'),
+	(359, 'Can delete destination', 90, 'delete_destination'),
+	(360, 'Can view destination', 90, 'view_destination'),
+	(361, 'Can add notification', 91, 'add_outboxmessage'),
+	(362, 'Can change notification', 91, 'change_outboxmessage'),
+	(363, 'Can delete notification', 91, 'delete_outboxmessage'),
+	(364, 'Can view notification', 91, 'view_outboxmessage'),
+	(365, 'Can add delivery', 92, 'add_delivery'),
+	(366, 'Can change delivery', 92, 'change_delivery'),
+	(367, 'Can delete delivery', 92, 'delete_delivery'),
+	(368, 'Can view delivery', 92, 'view_delivery'),
+	(369, 'Can add subscription', 93, 'add_subscription'),
+	(370, 'Can change subscription', 93, 'change_subscription'),
+	(371, 'Can delete subscription', 93, 'delete_subscription'),
+	(372, 'Can view subscription', 93, 'view_subscription'),
+	(373, 'Can add watch', 94, 'add_watch'),
+	(374, 'Can change watch', 94, 'change_watch'),
+	(375, 'Can delete watch', 94, 'delete_watch'),
+	(376, 'Can view watch', 94, 'view_watch'),
+	(377, 'Can add watched member', 95, 'add_watchedmember'),
+	(378, 'Can change watched member', 95, 'change_watchedmember'),
+	(379, 'Can delete watched member', 95, 'delete_watchedmember'),
+	(380, 'Can view watched member', 95, 'view_watchedmember'),
+	(381, 'Can add scheduled export', 96, 'add_scheduledexport'),
+	(382, 'Can change scheduled export', 96, 'change_scheduledexport'),
+	(383, 'Can delete scheduled export', 96, 'delete_scheduledexport'),
+	(384, 'Can view scheduled export', 96, 'view_scheduledexport'),
+	(385, 'Can add export run', 97, 'add_exportrun'),
+	(386, 'Can change export run', 97, 'change_exportrun'),
+	(387, 'Can delete export run', 97, 'delete_exportrun'),
+	(388, 'Can view export run', 97, 'view_exportrun'),
+	(389, 'Can add export file', 98, 'add_exportfile'),
+	(390, 'Can change export file', 98, 'change_exportfile'),
+	(391, 'Can delete export file', 98, 'delete_exportfile'),
+	(392, 'Can view export file', 98, 'view_exportfile');
 INSERT INTO public.django_celery_beat_intervalschedule VALUES
 	(1, 6, 'hours');
 INSERT INTO public.django_celery_beat_periodictask VALUES
@@ -2064,37 +2148,41 @@ INSERT INTO public.django_content_type VALUES
 	(61, 'engagement', 'movedthreshold'),
 	(62, 'engagement', 'provenaddress'),
 	(63, 'engagement', 'partrequest'),
-	(64, 'ingestion', 'inboxmessage'),
-	(65, 'ingestion', 'ingestionkey'),
-	(66, 'ingestion', 'quarantinedmessage'),
-	(67, 'ingestion', 'dropcount'),
-	(68, 'ingestion', 'droppedmessage'),
-	(69, 'ingestion', 'seenmessageid'),
-	(70, 'ingestion', 'importedfile'),
-	(71, 'ingestion', 'ingestionlog'),
-	(72, 'ingestion', 'hourcount'),
-	(73, 'ingestion', 'claimedbatch'),
-	(74, 'ingestion', 'recentmessage'),
-	(75, 'ingestion', 'refusedcount'),
-	(76, 'ingestion', 'refusedrequest'),
-	(77, 'ingestion', 'minutecount'),
-	(78, 'readapi', 'apitoken'),
-	(79, 'readapi', 'usage'),
-	(80, 'marketplace', 'connection'),
-	(81, 'marketplace', 'license'),
-	(82, 'marketplace', 'syncrun'),
-	(83, 'marketplace', 'failedrecord'),
-	(84, 'marketplace', 'seenlicenses'),
-	(85, 'marketplace', 'pendinglicense'),
-	(86, 'notifications', 'destination'),
-	(87, 'notifications', 'outboxmessage'),
-	(88, 'notifications', 'delivery'),
-	(89, 'notifications', 'subscription'),
-	(90, 'notifications', 'watch'),
-	(91, 'notifications', 'watchedmember'),
-	(92, 'exports', 'scheduledexport'),
-	(93, 'exports', 'exportrun'),
-	(94, 'exports', 'exportfile');
+	(64, 'engagement', 'lateday'),
+	(65, 'engagement', 'activeday'),
+	(66, 'engagement', 'alarm'),
+	(67, 'engagement', 'alarmnight'),
+	(68, 'ingestion', 'inboxmessage'),
+	(69, 'ingestion', 'ingestionkey'),
+	(70, 'ingestion', 'quarantinedmessage'),
+	(71, 'ingestion', 'dropcount'),
+	(72, 'ingestion', 'droppedmessage'),
+	(73, 'ingestion', 'seenmessageid'),
+	(74, 'ingestion', 'importedfile'),
+	(75, 'ingestion', 'ingestionlog'),
+	(76, 'ingestion', 'hourcount'),
+	(77, 'ingestion', 'claimedbatch'),
+	(78, 'ingestion', 'recentmessage'),
+	(79, 'ingestion', 'refusedcount'),
+	(80, 'ingestion', 'refusedrequest'),
+	(81, 'ingestion', 'minutecount'),
+	(82, 'readapi', 'apitoken'),
+	(83, 'readapi', 'usage'),
+	(84, 'marketplace', 'connection'),
+	(85, 'marketplace', 'license'),
+	(86, 'marketplace', 'syncrun'),
+	(87, 'marketplace', 'failedrecord'),
+	(88, 'marketplace', 'seenlicenses'),
+	(89, 'marketplace', 'pendinglicense'),
+	(90, 'notifications', 'destination'),
+	(91, 'notifications', 'outboxmessage'),
+	(92, 'notifications', 'delivery'),
+	(93, 'notifications', 'subscription'),
+	(94, 'notifications', 'watch'),
+	(95, 'notifications', 'watchedmember'),
+	(96, 'exports', 'scheduledexport'),
+	(97, 'exports', 'exportrun'),
+	(98, 'exports', 'exportfile');
 INSERT INTO public.django_migrations VALUES
 	(1, 'contenttypes', '0001_initial', now()),
 	(2, 'auth', '0001_initial', now()),
@@ -2181,47 +2269,48 @@ INSERT INTO public.django_migrations VALUES
 	(83, 'engagement', '0042_proven_addresses', now()),
 	(84, 'engagement', '0043_parted_ids', now()),
 	(85, 'engagement', '0044_roles_in_plain_words', now()),
-	(86, 'exports', '0001_scheduled_exports', now()),
-	(87, 'exports', '0002_part_read_at', now()),
-	(88, 'ingestion', '0001_initial', now()),
-	(89, 'ingestion', '0002_storage', now()),
-	(90, 'ingestion', '0003_forgotten', now()),
-	(91, 'ingestion', '0004_imported_file', now()),
-	(92, 'ingestion', '0005_unusable_messages', now()),
-	(93, 'ingestion', '0006_ingestion_log', now()),
-	(94, 'ingestion', '0007_request_ids', now()),
-	(95, 'ingestion', '0008_hour_counts', now()),
-	(96, 'ingestion', '0009_too_many_traits', now()),
-	(97, 'ingestion', '0010_claimed_batches', now()),
-	(98, 'ingestion', '0011_alias_reason', now()),
-	(99, 'ingestion', '0012_live_view_and_refused_requests', now()),
-	(100, 'ingestion', '0013_words_of_outcomes', now()),
-	(101, 'ingestion', '0014_key_expiry', now()),
-	(102, 'ingestion', '0015_rate_limits', now()),
-	(103, 'ingestion', '0016_words_of_trait_drops', now()),
-	(104, 'ingestion', '0017_traces', now()),
-	(105, 'ingestion', '0018_placeholders', now()),
-	(106, 'marketplace', '0001_initial', now()),
-	(107, 'marketplace', '0002_pending_licenses', now()),
-	(108, 'marketplace', '0003_lists_in_use', now()),
-	(109, 'marketplace', '0004_names', now()),
-	(110, 'marketplace', '0005_recent_fingerprints', now()),
-	(111, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
-	(112, 'marketplace', '0007_encrypted_user_name', now()),
-	(113, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
-	(114, 'notifications', '0001_initial', now()),
-	(115, 'notifications', '0002_outbox_by_subject', now()),
-	(116, 'notifications', '0003_credential_expiring', now()),
-	(117, 'notifications', '0004_texts', now()),
-	(118, 'notifications', '0005_traits_of_subscriptions', now()),
-	(119, 'readapi', '0001_initial', now()),
-	(120, 'readapi', '0002_usage', now()),
-	(121, 'readapi', '0003_token_rights', now()),
-	(122, 'readapi', '0004_read_token', now()),
-	(123, 'sessions', '0001_initial', now());
+	(86, 'engagement', '0045_alarms', now()),
+	(87, 'exports', '0001_scheduled_exports', now()),
+	(88, 'exports', '0002_part_read_at', now()),
+	(89, 'ingestion', '0001_initial', now()),
+	(90, 'ingestion', '0002_storage', now()),
+	(91, 'ingestion', '0003_forgotten', now()),
+	(92, 'ingestion', '0004_imported_file', now()),
+	(93, 'ingestion', '0005_unusable_messages', now()),
+	(94, 'ingestion', '0006_ingestion_log', now()),
+	(95, 'ingestion', '0007_request_ids', now()),
+	(96, 'ingestion', '0008_hour_counts', now()),
+	(97, 'ingestion', '0009_too_many_traits', now()),
+	(98, 'ingestion', '0010_claimed_batches', now()),
+	(99, 'ingestion', '0011_alias_reason', now()),
+	(100, 'ingestion', '0012_live_view_and_refused_requests', now()),
+	(101, 'ingestion', '0013_words_of_outcomes', now()),
+	(102, 'ingestion', '0014_key_expiry', now()),
+	(103, 'ingestion', '0015_rate_limits', now()),
+	(104, 'ingestion', '0016_words_of_trait_drops', now()),
+	(105, 'ingestion', '0017_traces', now()),
+	(106, 'ingestion', '0018_placeholders', now()),
+	(107, 'marketplace', '0001_initial', now()),
+	(108, 'marketplace', '0002_pending_licenses', now()),
+	(109, 'marketplace', '0003_lists_in_use', now()),
+	(110, 'marketplace', '0004_names', now()),
+	(111, 'marketplace', '0005_recent_fingerprints', now()),
+	(112, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
+	(113, 'marketplace', '0007_encrypted_user_name', now()),
+	(114, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
+	(115, 'notifications', '0001_initial', now()),
+	(116, 'notifications', '0002_outbox_by_subject', now()),
+	(117, 'notifications', '0003_credential_expiring', now()),
+	(118, 'notifications', '0004_texts', now()),
+	(119, 'notifications', '0005_traits_of_subscriptions', now()),
+	(120, 'readapi', '0001_initial', now()),
+	(121, 'readapi', '0002_usage', now()),
+	(122, 'readapi', '0003_token_rights', now()),
+	(123, 'readapi', '0004_read_token', now()),
+	(124, 'sessions', '0001_initial', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
-SELECT pg_catalog.setval('public.auth_permission_id_seq', 376, true);
+SELECT pg_catalog.setval('public.auth_permission_id_seq', 392, true);
 SELECT pg_catalog.setval('public.auth_user_groups_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_user_permissions_id_seq', 1, false);
@@ -2232,9 +2321,10 @@ SELECT pg_catalog.setval('public.django_celery_beat_crontabschedule_id_seq', 1, 
 SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
-SELECT pg_catalog.setval('public.django_content_type_id_seq', 94, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 123, true);
+SELECT pg_catalog.setval('public.django_content_type_id_seq', 98, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 124, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_alarmnight_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alias_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_arrival', 1, false);
 SELECT pg_catalog.setval('public.engagement_editedrule_id_seq', 1, false);
@@ -2244,6 +2334,7 @@ SELECT pg_catalog.setval('public.engagement_externalidentity_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_forgottensubject_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_invite_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_joinrequest_id_seq', 1, false);
+SELECT pg_catalog.setval('public.engagement_lateday_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_movedthreshold_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_partrequest_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_product_id_seq', 1, false);
@@ -2341,6 +2432,12 @@ ALTER TABLE ONLY public.engagement_account
     ADD CONSTRAINT engagement_account_pkey PRIMARY KEY (id, product_id);
 ALTER TABLE ONLY public.engagement_accountengagement
     ADD CONSTRAINT engagement_accountengagement_pkey PRIMARY KEY (product_id, score_set_id, account_id);
+ALTER TABLE ONLY public.engagement_activeday
+    ADD CONSTRAINT engagement_activeday_pkey PRIMARY KEY (product_id, score_set_id, account_id, day);
+ALTER TABLE ONLY public.engagement_alarm
+    ADD CONSTRAINT engagement_alarm_pkey PRIMARY KEY (product_id, workspace_id, account_id, signal, level, since);
+ALTER TABLE ONLY public.engagement_alarmnight
+    ADD CONSTRAINT engagement_alarmnight_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.engagement_alias
     ADD CONSTRAINT engagement_alias_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.engagement_changestamp
@@ -2371,6 +2468,8 @@ ALTER TABLE ONLY public.engagement_invite
     ADD CONSTRAINT engagement_invite_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.engagement_joinrequest
     ADD CONSTRAINT engagement_joinrequest_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.engagement_lateday
+    ADD CONSTRAINT engagement_lateday_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.engagement_loginattempts
     ADD CONSTRAINT engagement_loginattempts_pkey PRIMARY KEY (subject);
 ALTER TABLE ONLY public.engagement_loginpreferences
@@ -2523,6 +2622,8 @@ ALTER TABLE ONLY public.engagement_externalidentity
     ADD CONSTRAINT one_login_per_identity UNIQUE (issuer, subject);
 ALTER TABLE ONLY public.engagement_productmember
     ADD CONSTRAINT one_membership_per_product UNIQUE (product_id, user_id);
+ALTER TABLE ONLY public.engagement_alarmnight
+    ADD CONSTRAINT one_night_per_workspace UNIQUE (workspace_id, day);
 ALTER TABLE ONLY public.engagement_recoverycode
     ADD CONSTRAINT one_row_per_recovery_code UNIQUE (user_id, digest);
 ALTER TABLE ONLY public.engagement_eventweight
@@ -2552,6 +2653,8 @@ CREATE INDEX account_domain ON public.engagement_account USING btree (product_id
 CREATE INDEX account_idle ON public.engagement_accountengagement USING btree (score_set_id, last_active_at) WHERE (raw = 0);
 CREATE INDEX account_ranking ON public.engagement_accountengagement USING btree (score_set_id, raw DESC, account_id DESC);
 CREATE INDEX account_traits ON public.engagement_account USING gin (traits jsonb_path_ops);
+CREATE INDEX active_day_by_day ON public.engagement_activeday USING brin (day) WITH (autosummarize='on', pages_per_range='32');
+CREATE INDEX alarm_open ON public.engagement_alarm USING btree (product_id, workspace_id, signal, level, account_id) WHERE (ended_on IS NULL);
 CREATE INDEX alias_by_user ON public.engagement_alias USING btree (product_id, user_id);
 CREATE INDEX auth_group_name_a6ea08ec_like ON public.auth_group USING btree (name varchar_pattern_ops);
 CREATE INDEX auth_group_permissions_group_id_b120cbf9 ON public.auth_group_permissions USING btree (group_id);
@@ -2577,6 +2680,7 @@ CREATE INDEX django_session_session_key_c0390e0f_like ON public.django_session U
 CREATE INDEX dropped_by_product ON public.ingestion_droppedmessage USING btree (product_id, dropped_at DESC);
 CREATE INDEX dropped_by_time ON public.ingestion_droppedmessage USING btree (dropped_at);
 CREATE INDEX due_jobs ON public.core_job USING btree (due_at) WHERE ((due_at IS NOT NULL) AND (NOT is_paused));
+CREATE INDEX engagement_alarmnight_workspace_id_7a7edb14 ON public.engagement_alarmnight USING btree (workspace_id);
 CREATE INDEX engagement_chore_name_d70c7951_like ON public.engagement_chore USING btree (name varchar_pattern_ops);
 CREATE INDEX engagement_editedrule_score_set_id_9539c67e ON public.engagement_editedrule USING btree (score_set_id);
 CREATE INDEX event_by_receipt ON ONLY public.engagement_event USING brin (received_at) WITH (autosummarize='on', pages_per_range='32');
@@ -2587,6 +2691,7 @@ CREATE INDEX engagement_externalidentity_user_id_f764190d ON public.engagement_e
 CREATE INDEX engagement_invite_created_by_id_f45feaa8 ON public.engagement_invite USING btree (created_by_id);
 CREATE INDEX engagement_invite_login_id_1c3f7b3e ON public.engagement_invite USING btree (login_id);
 CREATE INDEX engagement_invite_product_id_c94da379 ON public.engagement_invite USING btree (product_id);
+CREATE INDEX engagement_lateday_product_id_9ec5cb11 ON public.engagement_lateday USING btree (product_id);
 CREATE INDEX engagement_loginattempts_subject_46f055eb_like ON public.engagement_loginattempts USING btree (subject varchar_pattern_ops);
 CREATE INDEX engagement_loginsession_digest_83d178c8_like ON public.engagement_loginsession USING btree (digest varchar_pattern_ops);
 CREATE INDEX engagement_loginsession_user_id_5f856738 ON public.engagement_loginsession USING btree (user_id);
@@ -2712,6 +2817,8 @@ ALTER TABLE ONLY public.django_celery_beat_periodictask
     ADD CONSTRAINT django_celery_beat_p_solar_id_a87ce72c_fk_django_ce FOREIGN KEY (solar_id) REFERENCES public.django_celery_beat_solarschedule(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.engagement_account
     ADD CONSTRAINT engagement_account_product_id_b3537cdb_fk_engagement_product_id FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.engagement_alarmnight
+    ADD CONSTRAINT engagement_alarmnigh_workspace_id_7a7edb14_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.engagement_dailybenchmark
     ADD CONSTRAINT engagement_dailybenc_score_set_id_46f60f8c_fk_engagemen FOREIGN KEY (score_set_id) REFERENCES public.engagement_scoreset(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.engagement_editedrule

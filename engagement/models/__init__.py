@@ -2,6 +2,7 @@
 distributed by product."""
 
 from engagement.models.activity import DailyCount, Event, EventName
+from engagement.models.alarms import ActiveDay, Alarm, AlarmNight, LateDay
 from engagement.models.changes import (
     ChangeStamp,
     EditedRule,
@@ -41,6 +42,9 @@ from engagement.models.traces import SubjectTrace
 __all__ = [
     "Account",
     "AccountEngagement",
+    "ActiveDay",
+    "Alarm",
+    "AlarmNight",
     "Alias",
     "CachedCounts",
     "ChangeStamp",
@@ -54,6 +58,7 @@ __all__ = [
     "EventWeight",
     "ForgottenSubject",
     "JoinRequest",
+    "LateDay",
     "Membership",
     "MovedThreshold",
     "OrderChunk",

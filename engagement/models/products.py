@@ -98,6 +98,14 @@ class Workspace(models.Model):
         WEEK = 7, "7 days"
         MONTH = 30, "30 days"
 
+    class FalseAlarms(models.IntegerChoices):
+        """Levels of alarms, by how many may come to nothing per 20 accounts and quarter."""
+
+        HALF = 1, "½ per 20 accounts"
+        ONE = 2, "1 per 20 accounts"
+        TWO = 3, "2 per 20 accounts"
+        FOUR = 4, "4 per 20 accounts"
+
     product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="workspaces")
     name = models.CharField(max_length=200)
     lookback_days = models.PositiveSmallIntegerField(
@@ -109,6 +117,13 @@ class Workspace(models.Model):
         default=1,
         validators=[MaxValueValidator(10)],
         help_text="Weight of all other events, 0 to 10. 0 scores only the events listed below.",
+    )
+    alarm_level = models.PositiveSmallIntegerField(
+        choices=FalseAlarms.choices,
+        default=FalseAlarms.ONE,
+        db_default=FalseAlarms.ONE,
+        verbose_name="false alarms",
+        help_text="How many alarms a quarter may come to nothing. More of them find more.",
     )
     audience = models.JSONField(default=dict, editable=False)
     # No constraint: deleting a product deletes both, and neither can go first.

@@ -85,6 +85,8 @@ class ScoreSet(models.Model):
     cached_counts_stale = models.BooleanField(
         db_column="tally_stale", default=True, db_default=True
     )
+    # The active days of accounts are complete before this one; None before they are first computed.
+    active_days_until = models.DateField(null=True)
     # Scores or segments changed since the watches of the set were told (``notifications``).
     watches_stale = models.BooleanField(default=True, db_default=True)
 
@@ -250,7 +252,13 @@ class AccountEngagement(Engagement):
     have an event in this one in the last 90 days. ``top_user_points`` are the points of the user
     who adds most to ``raw``. ``active_users_last_period`` and ``name_count_last_period`` are the
     numbers of the window that ended one lookback before. These three are 0 in sets of formula 1.
+    ``activity`` is what the last night could tell of the account's activity; None before its first.
     """
+
+    class Activity(models.IntegerChoices):
+        DECIDABLE = 0
+        TOO_QUIET = 1
+        TOO_NEW = 2
 
     pk = models.CompositePrimaryKey("product_id", "score_set_id", "account_id")
     account = ProductForeignKey(
@@ -265,6 +273,7 @@ class AccountEngagement(Engagement):
     top_user_points = models.BigIntegerField(default=0, db_default=0)
     active_users_last_period = models.IntegerField(default=0, db_default=0)
     name_count_last_period = models.IntegerField(default=0, db_default=0)
+    activity = models.SmallIntegerField(choices=Activity.choices, null=True)
 
     class Meta:
         indexes = [
