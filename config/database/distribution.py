@@ -47,6 +47,7 @@ _LOGINS = _local("of people who sign in, and not of a product")
 _INBOX = _local("accepted before anybody knows the product")
 _LOG = _local("bounded for each product, and read by the admin alone")
 _SYNC = _local("of one connection's syncs, and small")
+_LEDGER = _local("joined with licenses, and grows with what happens to them")
 _SET = _local("one row for each score set, read across products")
 _OUTBOX = _local("read across products, in the order of deliveries")
 
@@ -130,6 +131,13 @@ TABLES: dict[str, Placement] = {
     "marketplace_license": _local("joined with the rows of a sync, at most a vendor's list"),
     "marketplace_seenlicenses": _SYNC,
     "marketplace_pendinglicense": _SYNC,
+    "marketplace_ledger": _SMALL,
+    "marketplace_ledgerlicense": _LEDGER,
+    "marketplace_licensealias": _LEDGER,
+    "marketplace_observation": _LEDGER,
+    "marketplace_transaction": _LEDGER,
+    "marketplace_feedback": _LEDGER,
+    "marketplace_licenseevent": _LEDGER,
     "notifications_destination": _SMALL,
     "notifications_watch": _SMALL,
     "notifications_subscription": _SMALL,

@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "f8ee7ec6c60d1ee30a6edccd2217dc7c28d2b4a061ea22cd6ea51aa5878b3c20", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
+-- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "6841af54b7686f54f9d1b7c212d1a1886863c88f7ed184e85d26f003be1b3893", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -1399,6 +1399,40 @@ ALTER TABLE public.marketplace_failedrecord ALTER COLUMN id ADD GENERATED BY DEF
     NO MAXVALUE
     CACHE 1
 );
+CREATE TABLE public.marketplace_feedback (
+    digest bytea NOT NULL,
+    names character varying(200)[] NOT NULL,
+    date date NOT NULL,
+    type character varying(50) NOT NULL,
+    reason_key character varying(100) NOT NULL,
+    reason character varying(500) NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    product_id bigint NOT NULL
+);
+CREATE TABLE public.marketplace_ledger (
+    product_id bigint NOT NULL,
+    revision bigint DEFAULT 0 NOT NULL,
+    looked_at timestamp with time zone,
+    filled_at timestamp with time zone,
+    needs_fill boolean DEFAULT true NOT NULL
+);
+CREATE TABLE public.marketplace_ledgerlicense (
+    license character varying(200) NOT NULL,
+    key character varying(200) NOT NULL,
+    cloud_id character varying(512) NOT NULL,
+    as_of date NOT NULL,
+    digest bytea NOT NULL,
+    facts jsonb NOT NULL,
+    links text[] NOT NULL,
+    listings jsonb NOT NULL,
+    is_new boolean NOT NULL,
+    has_history boolean DEFAULT false NOT NULL,
+    seen_at timestamp with time zone,
+    stale smallint NOT NULL,
+    deadline date,
+    product_id bigint NOT NULL,
+    CONSTRAINT marketplace_ledgerlicense_stale_check CHECK ((stale >= 0))
+);
 CREATE TABLE public.marketplace_license (
     key character varying(200) NOT NULL,
     cloud_id character varying(512) NOT NULL,
@@ -1408,6 +1442,37 @@ CREATE TABLE public.marketplace_license (
     product_id bigint NOT NULL,
     parent_key character varying(200) DEFAULT ''::character varying NOT NULL,
     unlisted_since timestamp with time zone
+);
+CREATE TABLE public.marketplace_licensealias (
+    name character varying(200) NOT NULL,
+    license character varying(200) NOT NULL,
+    product_id bigint NOT NULL
+);
+CREATE TABLE public.marketplace_licenseevent (
+    license character varying(200) NOT NULL,
+    type character varying(30) NOT NULL,
+    anchor character varying(200) NOT NULL,
+    cloud_id character varying(512) NOT NULL,
+    date date NOT NULL,
+    known_on date NOT NULL,
+    details jsonb NOT NULL,
+    sources character varying(20)[] NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    withdrawn_at timestamp with time zone,
+    is_announced boolean NOT NULL,
+    product_id bigint NOT NULL
+);
+CREATE TABLE public.marketplace_observation (
+    license character varying(200) NOT NULL,
+    as_of date NOT NULL,
+    digest bytea NOT NULL,
+    fields jsonb NOT NULL,
+    first_seen timestamp with time zone NOT NULL,
+    last_seen timestamp with time zone NOT NULL,
+    source character varying(10) NOT NULL,
+    product_id bigint NOT NULL,
+    CONSTRAINT observation_source_allowed CHECK (((source)::text = ANY ((ARRAY['sync'::character varying, 'history'::character varying])::text[])))
 );
 CREATE TABLE public.marketplace_pendinglicense (
     id bigint NOT NULL,
@@ -1507,6 +1572,16 @@ ALTER TABLE public.marketplace_syncrun ALTER COLUMN id ADD GENERATED BY DEFAULT 
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
+);
+CREATE TABLE public.marketplace_transaction (
+    transaction_id character varying(200) NOT NULL,
+    line_item_id character varying(200) NOT NULL,
+    names character varying(200)[] NOT NULL,
+    sale_date date,
+    fields jsonb NOT NULL,
+    digest bytea NOT NULL,
+    recorded_at timestamp with time zone NOT NULL,
+    product_id bigint NOT NULL
 );
 CREATE TABLE public.notifications_delivery (
     id bigint NOT NULL,
@@ -2042,42 +2117,70 @@ INSERT INTO public.auth_permission VALUES
 	(354, 'Can change pending license', 89, 'change_pendinglicense'),
 	(355, 'Can delete pending license', 89, 'delete_pendinglicense'),
 	(356, 'Can view pending license', 89, 'view_pendinglicense'),
-	(357, 'Can add destination', 90, 'add_destination'),
-	(358, 'Can change destination', 90, 'change_destination'),
-	(359, 'Can delete destination', 90, 'delete_destination'),
-	(360, 'Can view destination', 90, 'view_destination'),
-	(361, 'Can add notification', 91, 'add_outboxmessage'),
-	(362, 'Can change notification', 91, 'change_outboxmessage'),
-	(363, 'Can delete notification', 91, 'delete_outboxmessage'),
-	(364, 'Can view notification', 91, 'view_outboxmessage'),
-	(365, 'Can add delivery', 92, 'add_delivery'),
-	(366, 'Can change delivery', 92, 'change_delivery'),
-	(367, 'Can delete delivery', 92, 'delete_delivery'),
-	(368, 'Can view delivery', 92, 'view_delivery'),
-	(369, 'Can add subscription', 93, 'add_subscription'),
-	(370, 'Can change subscription', 93, 'change_subscription'),
-	(371, 'Can delete subscription', 93, 'delete_subscription'),
-	(372, 'Can view subscription', 93, 'view_subscription'),
-	(373, 'Can add watch', 94, 'add_watch'),
-	(374, 'Can change watch', 94, 'change_watch'),
-	(375, 'Can delete watch', 94, 'delete_watch'),
-	(376, 'Can view watch', 94, 'view_watch'),
-	(377, 'Can add watched member', 95, 'add_watchedmember'),
-	(378, 'Can change watched member', 95, 'change_watchedmember'),
-	(379, 'Can delete watched member', 95, 'delete_watchedmember'),
-	(380, 'Can view watched member', 95, 'view_watchedmember'),
-	(381, 'Can add scheduled export', 96, 'add_scheduledexport'),
-	(382, 'Can change scheduled export', 96, 'change_scheduledexport'),
-	(383, 'Can delete scheduled export', 96, 'delete_scheduledexport'),
-	(384, 'Can view scheduled export', 96, 'view_scheduledexport'),
-	(385, 'Can add export run', 97, 'add_exportrun'),
-	(386, 'Can change export run', 97, 'change_exportrun'),
-	(387, 'Can delete export run', 97, 'delete_exportrun'),
-	(388, 'Can view export run', 97, 'view_exportrun'),
-	(389, 'Can add export file', 98, 'add_exportfile'),
-	(390, 'Can change export file', 98, 'change_exportfile'),
-	(391, 'Can delete export file', 98, 'delete_exportfile'),
-	(392, 'Can view export file', 98, 'view_exportfile');
+	(357, 'Can add ledger', 90, 'add_ledger'),
+	(358, 'Can change ledger', 90, 'change_ledger'),
+	(359, 'Can delete ledger', 90, 'delete_ledger'),
+	(360, 'Can view ledger', 90, 'view_ledger'),
+	(361, 'Can add feedback', 91, 'add_feedback'),
+	(362, 'Can change feedback', 91, 'change_feedback'),
+	(363, 'Can delete feedback', 91, 'delete_feedback'),
+	(364, 'Can view feedback', 91, 'view_feedback'),
+	(365, 'Can add ledger license', 92, 'add_ledgerlicense'),
+	(366, 'Can change ledger license', 92, 'change_ledgerlicense'),
+	(367, 'Can delete ledger license', 92, 'delete_ledgerlicense'),
+	(368, 'Can view ledger license', 92, 'view_ledgerlicense'),
+	(369, 'Can add license alias', 93, 'add_licensealias'),
+	(370, 'Can change license alias', 93, 'change_licensealias'),
+	(371, 'Can delete license alias', 93, 'delete_licensealias'),
+	(372, 'Can view license alias', 93, 'view_licensealias'),
+	(373, 'Can add license event', 94, 'add_licenseevent'),
+	(374, 'Can change license event', 94, 'change_licenseevent'),
+	(375, 'Can delete license event', 94, 'delete_licenseevent'),
+	(376, 'Can view license event', 94, 'view_licenseevent'),
+	(377, 'Can add observation', 95, 'add_observation'),
+	(378, 'Can change observation', 95, 'change_observation'),
+	(379, 'Can delete observation', 95, 'delete_observation'),
+	(380, 'Can view observation', 95, 'view_observation'),
+	(381, 'Can add transaction', 96, 'add_transaction'),
+	(382, 'Can change transaction', 96, 'change_transaction'),
+	(383, 'Can delete transaction', 96, 'delete_transaction'),
+	(384, 'Can view transaction', 96, 'view_transaction'),
+	(385, 'Can add destination', 97, 'add_destination'),
+	(386, 'Can change destination', 97, 'change_destination'),
+	(387, 'Can delete destination', 97, 'delete_destination'),
+	(388, 'Can view destination', 97, 'view_destination'),
+	(389, 'Can add notification', 98, 'add_outboxmessage'),
+	(390, 'Can change notification', 98, 'change_outboxmessage'),
+	(391, 'Can delete notification', 98, 'delete_outboxmessage'),
+	(392, 'Can view notification', 98, 'view_outboxmessage'),
+	(393, 'Can add delivery', 99, 'add_delivery'),
+	(394, 'Can change delivery', 99, 'change_delivery'),
+	(395, 'Can delete delivery', 99, 'delete_delivery'),
+	(396, 'Can view delivery', 99, 'view_delivery'),
+	(397, 'Can add subscription', 100, 'add_subscription'),
+	(398, 'Can change subscription', 100, 'change_subscription'),
+	(399, 'Can delete subscription', 100, 'delete_subscription'),
+	(400, 'Can view subscription', 100, 'view_subscription'),
+	(401, 'Can add watch', 101, 'add_watch'),
+	(402, 'Can change watch', 101, 'change_watch'),
+	(403, 'Can delete watch', 101, 'delete_watch'),
+	(404, 'Can view watch', 101, 'view_watch'),
+	(405, 'Can add watched member', 102, 'add_watchedmember'),
+	(406, 'Can change watched member', 102, 'change_watchedmember'),
+	(407, 'Can delete watched member', 102, 'delete_watchedmember'),
+	(408, 'Can view watched member', 102, 'view_watchedmember'),
+	(409, 'Can add scheduled export', 103, 'add_scheduledexport'),
+	(410, 'Can change scheduled export', 103, 'change_scheduledexport'),
+	(411, 'Can delete scheduled export', 103, 'delete_scheduledexport'),
+	(412, 'Can view scheduled export', 103, 'view_scheduledexport'),
+	(413, 'Can add export run', 104, 'add_exportrun'),
+	(414, 'Can change export run', 104, 'change_exportrun'),
+	(415, 'Can delete export run', 104, 'delete_exportrun'),
+	(416, 'Can view export run', 104, 'view_exportrun'),
+	(417, 'Can add export file', 105, 'add_exportfile'),
+	(418, 'Can change export file', 105, 'change_exportfile'),
+	(419, 'Can delete export file', 105, 'delete_exportfile'),
+	(420, 'Can view export file', 105, 'view_exportfile');
 INSERT INTO public.django_celery_beat_intervalschedule VALUES
 	(1, 6, 'hours');
 INSERT INTO public.django_celery_beat_periodictask VALUES
@@ -2174,15 +2277,22 @@ INSERT INTO public.django_content_type VALUES
 	(87, 'marketplace', 'failedrecord'),
 	(88, 'marketplace', 'seenlicenses'),
 	(89, 'marketplace', 'pendinglicense'),
-	(90, 'notifications', 'destination'),
-	(91, 'notifications', 'outboxmessage'),
-	(92, 'notifications', 'delivery'),
-	(93, 'notifications', 'subscription'),
-	(94, 'notifications', 'watch'),
-	(95, 'notifications', 'watchedmember'),
-	(96, 'exports', 'scheduledexport'),
-	(97, 'exports', 'exportrun'),
-	(98, 'exports', 'exportfile');
+	(90, 'marketplace', 'ledger'),
+	(91, 'marketplace', 'feedback'),
+	(92, 'marketplace', 'ledgerlicense'),
+	(93, 'marketplace', 'licensealias'),
+	(94, 'marketplace', 'licenseevent'),
+	(95, 'marketplace', 'observation'),
+	(96, 'marketplace', 'transaction'),
+	(97, 'notifications', 'destination'),
+	(98, 'notifications', 'outboxmessage'),
+	(99, 'notifications', 'delivery'),
+	(100, 'notifications', 'subscription'),
+	(101, 'notifications', 'watch'),
+	(102, 'notifications', 'watchedmember'),
+	(103, 'exports', 'scheduledexport'),
+	(104, 'exports', 'exportrun'),
+	(105, 'exports', 'exportfile');
 INSERT INTO public.django_migrations VALUES
 	(1, 'contenttypes', '0001_initial', now()),
 	(2, 'auth', '0001_initial', now()),
@@ -2298,19 +2408,20 @@ INSERT INTO public.django_migrations VALUES
 	(112, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
 	(113, 'marketplace', '0007_encrypted_user_name', now()),
 	(114, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
-	(115, 'notifications', '0001_initial', now()),
-	(116, 'notifications', '0002_outbox_by_subject', now()),
-	(117, 'notifications', '0003_credential_expiring', now()),
-	(118, 'notifications', '0004_texts', now()),
-	(119, 'notifications', '0005_traits_of_subscriptions', now()),
-	(120, 'readapi', '0001_initial', now()),
-	(121, 'readapi', '0002_usage', now()),
-	(122, 'readapi', '0003_token_rights', now()),
-	(123, 'readapi', '0004_read_token', now()),
-	(124, 'sessions', '0001_initial', now());
+	(115, 'marketplace', '0009_license_ledger', now()),
+	(116, 'notifications', '0001_initial', now()),
+	(117, 'notifications', '0002_outbox_by_subject', now()),
+	(118, 'notifications', '0003_credential_expiring', now()),
+	(119, 'notifications', '0004_texts', now()),
+	(120, 'notifications', '0005_traits_of_subscriptions', now()),
+	(121, 'readapi', '0001_initial', now()),
+	(122, 'readapi', '0002_usage', now()),
+	(123, 'readapi', '0003_token_rights', now()),
+	(124, 'readapi', '0004_read_token', now()),
+	(125, 'sessions', '0001_initial', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
-SELECT pg_catalog.setval('public.auth_permission_id_seq', 392, true);
+SELECT pg_catalog.setval('public.auth_permission_id_seq', 420, true);
 SELECT pg_catalog.setval('public.auth_user_groups_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_user_permissions_id_seq', 1, false);
@@ -2321,8 +2432,8 @@ SELECT pg_catalog.setval('public.django_celery_beat_crontabschedule_id_seq', 1, 
 SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
-SELECT pg_catalog.setval('public.django_content_type_id_seq', 98, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 124, true);
+SELECT pg_catalog.setval('public.django_content_type_id_seq', 105, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 125, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alarmnight_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alias_id_seq', 1, false);
@@ -2588,14 +2699,28 @@ ALTER TABLE ONLY public.marketplace_connection
     ADD CONSTRAINT marketplace_connection_product_id_key UNIQUE (product_id);
 ALTER TABLE ONLY public.marketplace_failedrecord
     ADD CONSTRAINT marketplace_failedrecord_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.marketplace_feedback
+    ADD CONSTRAINT marketplace_feedback_pkey PRIMARY KEY (product_id, digest);
+ALTER TABLE ONLY public.marketplace_ledger
+    ADD CONSTRAINT marketplace_ledger_pkey PRIMARY KEY (product_id);
+ALTER TABLE ONLY public.marketplace_ledgerlicense
+    ADD CONSTRAINT marketplace_ledgerlicense_pkey PRIMARY KEY (product_id, license);
 ALTER TABLE ONLY public.marketplace_license
     ADD CONSTRAINT marketplace_license_pkey PRIMARY KEY (product_id, key);
+ALTER TABLE ONLY public.marketplace_licensealias
+    ADD CONSTRAINT marketplace_licensealias_pkey PRIMARY KEY (product_id, name);
+ALTER TABLE ONLY public.marketplace_licenseevent
+    ADD CONSTRAINT marketplace_licenseevent_pkey PRIMARY KEY (product_id, license, type, anchor);
+ALTER TABLE ONLY public.marketplace_observation
+    ADD CONSTRAINT marketplace_observation_pkey PRIMARY KEY (product_id, license, as_of, digest);
 ALTER TABLE ONLY public.marketplace_pendinglicense
     ADD CONSTRAINT marketplace_pendinglicense_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.marketplace_seenlicenses
     ADD CONSTRAINT marketplace_seenlicenses_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.marketplace_syncrun
     ADD CONSTRAINT marketplace_syncrun_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.marketplace_transaction
+    ADD CONSTRAINT marketplace_transaction_pkey PRIMARY KEY (product_id, transaction_id, line_item_id);
 ALTER TABLE ONLY public.notifications_delivery
     ADD CONSTRAINT notifications_delivery_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.notifications_destination
@@ -2656,6 +2781,7 @@ CREATE INDEX account_traits ON public.engagement_account USING gin (traits jsonb
 CREATE INDEX active_day_by_day ON public.engagement_activeday USING brin (day) WITH (autosummarize='on', pages_per_range='32');
 CREATE INDEX alarm_open ON public.engagement_alarm USING btree (product_id, workspace_id, signal, level, account_id) WHERE (ended_on IS NULL);
 CREATE INDEX alias_by_user ON public.engagement_alias USING btree (product_id, user_id);
+CREATE INDEX alias_license ON public.marketplace_licensealias USING btree (product_id, license);
 CREATE INDEX auth_group_name_a6ea08ec_like ON public.auth_group USING btree (name varchar_pattern_ops);
 CREATE INDEX auth_group_permissions_group_id_b120cbf9 ON public.auth_group_permissions USING btree (group_id);
 CREATE INDEX auth_group_permissions_permission_id_84c5c92e ON public.auth_group_permissions USING btree (permission_id);
@@ -2723,6 +2849,7 @@ CREATE INDEX exports_exportrun_export_id_88bc4f83 ON public.exports_exportrun US
 CREATE INDEX exports_exportrun_product_id_63d92dfb ON public.exports_exportrun USING btree (product_id);
 CREATE INDEX exports_scheduledexport_product_id_d632e37f ON public.exports_scheduledexport USING btree (product_id);
 CREATE INDEX exports_scheduledexport_workspace_id_7157dc11 ON public.exports_scheduledexport USING btree (workspace_id);
+CREATE INDEX feedback_license ON public.marketplace_feedback USING gin (names);
 CREATE INDEX forgotten_by_digest ON public.engagement_forgottensubject USING btree (product_id, digest);
 CREATE INDEX forgotten_to_clear ON public.engagement_forgottensubject USING btree (row_id) WHERE (row_id IS NOT NULL);
 CREATE INDEX hour_count_by_time ON public.ingestion_hourcount USING btree (hour);
@@ -2732,7 +2859,14 @@ CREATE INDEX ingestion_ingestionkey_product_id_06b130ec ON public.ingestion_inge
 CREATE INDEX ingestion_quarantinedmessage_product_id_de43fd73 ON public.ingestion_quarantinedmessage USING btree (product_id);
 CREATE INDEX invite_by_expiry ON public.engagement_invite USING btree (expires_at);
 CREATE INDEX join_request_by_user ON public.engagement_joinrequest USING btree (product_id, user_id);
+CREATE INDEX ledger_account ON public.marketplace_ledgerlicense USING btree (product_id, cloud_id);
+CREATE INDEX ledger_deadline ON public.marketplace_ledgerlicense USING btree (product_id, deadline) WHERE (deadline IS NOT NULL);
+CREATE INDEX ledger_links ON public.marketplace_ledgerlicense USING gin (links);
+CREATE INDEX ledger_stale ON public.marketplace_ledgerlicense USING btree (product_id, license) WHERE (stale > 0);
 CREATE INDEX license_account ON public.marketplace_license USING btree (product_id, cloud_id);
+CREATE INDEX license_event_account ON public.marketplace_licenseevent USING btree (product_id, cloud_id, date);
+CREATE INDEX license_event_changed ON public.marketplace_licenseevent USING btree (product_id, changed_at);
+CREATE INDEX license_event_type ON public.marketplace_licenseevent USING btree (product_id, type, date);
 CREATE INDEX license_parent ON public.marketplace_license USING btree (product_id, parent_key) WHERE ((parent_key)::text > ''::text);
 CREATE INDEX login_attempts_to_forget ON public.engagement_loginattempts USING btree (keep_until);
 CREATE INDEX login_session_by_age ON public.engagement_loginsession USING btree (created_at);
@@ -2780,6 +2914,7 @@ CREATE INDEX trace_unscored ON public.engagement_subjecttrace USING btree (produ
 CREATE INDEX trail_by_time ON public.engagement_trailentry USING btree (at);
 CREATE INDEX trail_of_object ON public.engagement_trailentry USING btree (kind, object_id);
 CREATE INDEX trail_of_product ON public.engagement_trailentry USING btree (of_product, id DESC);
+CREATE INDEX transaction_license ON public.marketplace_transaction USING gin (names);
 CREATE INDEX user_created ON public.engagement_user USING btree (COALESCE(created_at, first_seen_at));
 CREATE INDEX user_email ON public.engagement_user USING btree (product_id, lower("left"((traits ->> 'email'::text), 320)));
 CREATE INDEX user_idle ON public.engagement_userengagement USING btree (score_set_id, last_active_at) WHERE (raw = 0);
@@ -2891,14 +3026,28 @@ ALTER TABLE ONLY public.marketplace_connection
     ADD CONSTRAINT marketplace_connecti_product_id_b0f1d1e0_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.marketplace_failedrecord
     ADD CONSTRAINT marketplace_failedre_run_id_5b68fd2e_fk_marketpla FOREIGN KEY (run_id) REFERENCES public.marketplace_syncrun(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_feedback
+    ADD CONSTRAINT marketplace_feedback_product_id_6e15c580_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_ledger
+    ADD CONSTRAINT marketplace_ledger_product_id_eebbbb7f_fk_engagement_product_id FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_ledgerlicense
+    ADD CONSTRAINT marketplace_ledgerli_product_id_73d42e17_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.marketplace_license
     ADD CONSTRAINT marketplace_license_product_id_e5a0cc6e_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_licensealias
+    ADD CONSTRAINT marketplace_licensea_product_id_6883b7ff_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_licenseevent
+    ADD CONSTRAINT marketplace_licensee_product_id_26262fc8_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_observation
+    ADD CONSTRAINT marketplace_observat_product_id_f2fded49_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.marketplace_pendinglicense
     ADD CONSTRAINT marketplace_pendingl_run_id_229c2ab8_fk_marketpla FOREIGN KEY (run_id) REFERENCES public.marketplace_syncrun(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.marketplace_seenlicenses
     ADD CONSTRAINT marketplace_seenlice_run_id_8f81e2e5_fk_marketpla FOREIGN KEY (run_id) REFERENCES public.marketplace_syncrun(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.marketplace_syncrun
     ADD CONSTRAINT marketplace_syncrun_connection_id_ac505fcd_fk_marketpla FOREIGN KEY (connection_id) REFERENCES public.marketplace_connection(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_transaction
+    ADD CONSTRAINT marketplace_transact_product_id_10d64910_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.notifications_destination
     ADD CONSTRAINT notifications_destin_product_id_8a1b1d10_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.notifications_subscription

@@ -1,0 +1,39 @@
+"""A product's connection to a marketplace, its syncs, its licenses, and their ledger."""
+
+from marketplace.models.ledger import (
+    Feedback,
+    Ledger,
+    LedgerLicense,
+    LicenseAlias,
+    LicenseEvent,
+    Observation,
+    Transaction,
+)
+from marketplace.models.syncs import (
+    LICENSE_KEY_LENGTH,
+    Connection,
+    FailedRecord,
+    License,
+    PendingLicense,
+    Report,
+    SeenLicenses,
+    SyncRun,
+)
+
+__all__ = [
+    "LICENSE_KEY_LENGTH",
+    "Connection",
+    "FailedRecord",
+    "Feedback",
+    "Ledger",
+    "LedgerLicense",
+    "License",
+    "LicenseAlias",
+    "LicenseEvent",
+    "Observation",
+    "PendingLicense",
+    "Report",
+    "SeenLicenses",
+    "SyncRun",
+    "Transaction",
+]
