@@ -59,17 +59,54 @@ class Series:
     on_right: bool = False
 
 
+@dataclass(frozen=True)
+class Band:
+    """A range behind the lines, from *low* to *high*, for example what is usual."""
+
+    name: str
+    low: Sequence[ChartValue]
+    high: Sequence[ChartValue]
+
+    def text(self, index: int) -> str:
+        """The range at the label with this index, like "11–26"; empty in a gap."""
+        low, high = self.low[index], self.high[index]
+        return "" if low is None or high is None else f"{format_number(low)}–{format_number(high)}"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What happened at the label with this index: something began there, or ended."""
+
+    index: int
+    text: str
+    is_end: bool = False
+
+
 def line(
-    title: str, labels: Sequence[str], series: Sequence[Series], *, top: float | None = None
+    title: str,
+    labels: Sequence[str],
+    series: Sequence[Series],
+    *,
+    top: float | None = None,
+    band: Band | None = None,
+    marks: Sequence[Mark] = (),
 ) -> SafeString:
     """A line per series, from zero to *top* (by default a round number above the maximum).
 
-    *top* is for the left axis. The right one, if any, ends at a round number.
+    *top* is for the left axis, on which a *band* lies, too. The right one, if any, ends at a round
+    number.
     """
-    left_series = [each for each in series if not each.on_right]
-    frame = _Frame(title, labels, series, top or _round_top(_values_of(left_series)))
-    lines = [_Line.of(each, frame) for each in frame.series]
-    return frame.render("line", lines=lines, hits=list(_hits(frame)), desc=_describe_lines(frame))
+    values = _values_of([each for each in series if not each.on_right])
+    values += [value for value in band.high if value is not None] if band else []
+    frame = _Frame(title, labels, series, top or _round_top(values), band=band, marks=marks)
+    return frame.render(
+        "line",
+        lines=[_Line.of(each, frame) for each in frame.series],
+        areas=list(_areas(frame)),
+        marks=[(frame.x(mark.index), mark) for mark in marks],
+        hits=list(_hits(frame)),
+        desc=_describe_lines(frame),
+    )
 
 
 def bars(
@@ -133,8 +170,11 @@ class _Frame:
         series: Sequence[Series],
         top: float,
         is_bars: bool = False,
+        band: Band | None = None,
+        marks: Sequence[Mark] = (),
     ) -> None:
         self.title, self.labels, self.top, self.is_bars = title, labels, top, is_bars
+        self.band, self.marks = band, marks
         on_right = [each for each in series if each.on_right]
         self.right_top = _round_top(_values_of(on_right)) if on_right else None
         self.series = [
@@ -161,17 +201,33 @@ class _Frame:
             "id": f"chart-{slugify(self.title)}",
             "title": self.title,
             "series": self.series,
+            "band": self.band,
             "is_empty": not any(values) if self.is_bars else not values,
             "across": list(self._x_ticks()),
             "upwards": _upward_ticks(self.top),
             "rightwards": _upward_ticks(self.right_top) if self.right_top else [],
             "rows": [
-                (label, [format_number(each.values[index]) for each in self.series])
+                (label, [*self._numbers(index), *self.notes(index)])
                 for index, label in enumerate(self.labels)
+            ],
+            "columns": [
+                *(each.name for each in self.series),
+                *([self.band.name] if self.band else []),
+                *(["Notes"] if self.marks else []),
             ],
             **drawing,
         }
         return _render(kind, context)
+
+    def _numbers(self, index: int) -> list[str]:
+        return [format_number(each.values[index]) for each in self.series]
+
+    def notes(self, index: int) -> list[str]:
+        """What the band and the marks say at a label, each of them possibly empty."""
+        notes = [self.band.text(index)] if self.band else []
+        if self.marks:
+            notes.append("; ".join(mark.text for mark in self.marks if mark.index == index))
+        return notes
 
     def _x_ticks(self) -> Iterator[_Tick]:
         last = len(self.labels) - 1
@@ -195,7 +251,12 @@ def _hits(frame: _Frame) -> Iterator[_Hit]:
             for each in frame.series
             if each.values[index] or not frame.is_bars
         ]
-        yield _Hit(frame.x(index) - width / 2, width, f"{label}: {', '.join(values) or 'none'}")
+        text = f"{label}: {', '.join(values) or 'none'}"
+        if frame.band and (usual := frame.band.text(index)):
+            text += f" ({frame.band.name.lower()} {usual})"
+        for mark in frame.marks:
+            text += f". {mark.text}" if mark.index == index else ""
+        yield _Hit(frame.x(index) - width / 2, width, text)
 
 
 def _values_of(series: Sequence[Series]) -> list[float]:
@@ -257,6 +318,16 @@ def _runs(values: Sequence[ChartValue], top: float) -> Iterator[list[tuple[float
             yield [(x, y) for x, y in run if y is not None]
 
 
+def _areas(frame: _Frame) -> Iterator[str]:
+    """The outline of each part of the band between gaps: along its top, and back below."""
+    if frame.band is None:
+        return
+    highs = list(_runs(frame.band.high, frame.top))
+    lows = list(_runs(frame.band.low, frame.top))
+    for high, low in zip(highs, lows, strict=True):
+        yield f"{_path([*high, *reversed(low)])}Z"
+
+
 def _path(run: Sequence[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in run)
 
@@ -264,7 +335,11 @@ def _path(run: Sequence[tuple[float, float]]) -> str:
 def _describe_lines(frame: _Frame) -> str:
     if not _values_of(frame.series):
         return "No data yet."
-    return " ".join(_describe_line(each, frame.labels) for each in frame.series)
+    texts = [_describe_line(each, frame.labels) for each in frame.series]
+    if frame.band and (usual := frame.band.text(len(frame.labels) - 1)):
+        texts.append(f"{frame.band.name}: {usual} on {frame.labels[-1]}.")
+    texts += [f"{frame.labels[mark.index]}: {mark.text}." for mark in frame.marks]
+    return " ".join(texts)
 
 
 def _describe_line(series: Series, labels: Sequence[str]) -> str:

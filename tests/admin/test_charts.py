@@ -148,3 +148,34 @@ def test_no_chart_needs_inline_style_or_script() -> None:
 
 def test_days_are_written_as_people_say_them() -> None:
     assert charts.day_label(date(2026, 11, 3)) == "3 Nov"
+
+
+USUAL = charts.Band("Usual range", [None, 10, 20, 20, None], [None, 30, 40, 40, None])
+
+
+def test_a_band_lies_behind_the_line_where_it_is_known() -> None:
+    html = charts.line("Days", DAYS, [Series("Days", [1, 2, 3, 4, 5])], top=40, band=USUAL)
+    assert re.findall(r'class="eds-chart-band" d="(.*?)"', html) == [
+        "M250.0 250.0L500.0 0.0L750.0 0.0L750.0 500.0L500.0 500.0L250.0 750.0Z"
+    ]
+    assert html.index("eds-chart-band") < html.index("eds-chart-line")
+    assert [row[2] for row in table(html)] == ["", "10–30", "20–40", "20–40", ""]
+    assert "<title>2 Nov: Days 2 (usual range 10–30)</title>" in html
+    assert "Usual range</li>" in html
+
+
+def test_the_axis_has_room_for_the_band() -> None:
+    html = charts.line("Days", DAYS, [Series("Days", [1, 2, 3, 4, 5])], band=USUAL)
+    assert ticks(html)[2] == "40"
+
+
+def test_marks_stand_where_something_began_or_ended_and_are_said_in_words() -> None:
+    marks = [charts.Mark(1, "Falling since 2 Nov"), charts.Mark(4, "back to usual", is_end=True)]
+    html = charts.line("Days", DAYS, [Series("Days", [1, 2, 3, 4, 5])], marks=marks)
+    assert re.findall(r'class="(eds-chart-mark.*?)"><line x1="(.*?)"', html) == [
+        ("eds-chart-mark", "25.00%"),
+        ("eds-chart-mark eds-chart-end", "100.00%"),
+    ]
+    assert described(html).endswith("2 Nov: Falling since 2 Nov. 5 Nov: back to usual.")
+    assert [row[2] for row in table(html)] == ["", "Falling since 2 Nov", "", "", "back to usual"]
+    assert "<title>5 Nov: Days 5. back to usual</title>" in html
