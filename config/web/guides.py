@@ -32,6 +32,7 @@ GUIDES = {
         "exports": "Scheduled exports",
         "bulk-data": "Importing and exporting",
         "forgetting": "Forgetting people",
+        "demo": "The demo and its truth",
         "glossary": "Glossary",
     },
     "Running the service": {

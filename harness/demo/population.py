@@ -1,8 +1,10 @@
 """Synthetic customers, their people, and what these do each day.
 
-The same seed, size, and time make the same population. Each customer follows a story: most are
-steady; some rise, fall, go quiet, have just started, or have never really started. A few are very
-large and most are small. A few people do most of the work, and hardly any of it on weekends.
+The same seed, size, and time make the same population. Each customer has a planted truth
+(``harness.demo.truths``): most never change; some halve, stop, double, lose users, or drop a
+feature on some day. What makes that hard to see is planted, too: people with habits and vacations,
+holidays by country, and weeks that differ by chance. A few customers are very large and most are
+small. A few people do most of the work, and hardly any of it on weekends.
 """
 
 from array import array
@@ -11,13 +13,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from math import log
 from random import Random
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from harness.demo import vocabulary
+from harness.demo import truths, vocabulary
+from harness.demo.calendar import holiday_activity
+from harness.demo.truths import Truth
 from harness.demo.vocabulary import Catalog, Company, Feature
 
 # Relative activity by weekday, Monday first.
 WEEKDAY_ACTIVITY = (1.0, 1.05, 1.05, 1.0, 0.85, 0.14, 0.1)
+# The share of customers that work as much on weekends.
+WEEKEND_WORKERS = 0.07
+# A customer's week differs by chance from the week before: the standard deviation, and the share of
+# it that stays for a week.
+WEEK_NOISE, WEEK_MEMORY = 0.12, 0.5
+# Vacations of one to three weeks, a person and day.
+VACATIONS_PER_DAY = 4 / 546
 # A smaller number gives a few customers more of the people.
 CONCENTRATION = 1.4
 # The chance that an active person uses one of their features on a day.
@@ -66,10 +77,7 @@ class Customer(NamedTuple):
     traits: dict[str, Any]
     seen_at: datetime
     people: list[DemoUser]
-
-
-# The activity of a customer on each day.
-ActivityCurve: TypeAlias = list[float]
+    truth: Truth
 
 
 def generate(
@@ -118,12 +126,16 @@ class _World:
         ]
         self._week = [WEEKDAY_ACTIVITY[midnight.weekday()] for midnight in self._midnights]
         self._elapsed = int((self._now - self._midnights[-1]).total_seconds())
-        self._week[-1] *= self._elapsed / _DAY_SECONDS
+        self._month_ends = [
+            2.5 if midnight.day <= 2 or (midnight + timedelta(days=5)).day <= 5 else 0.1
+            for midnight in self._midnights
+        ]
 
     def customer(self, company: Company, first_user: int, users: int) -> Customer:
         chance = self._chance
-        start, curve = self._activity()
-        created_at = self._creation_time(start)
+        truth = truths.plant(self._size.days, users, self._features, chance)
+        curve = self._activity(truth, company.country)
+        created_at = self._creation_time(truth.start)
         seen_at = max(created_at, self._midnights[0])
         plan = next(plan for least, plan in vocabulary.PLANS if users >= least)
         traits = {
@@ -135,21 +147,31 @@ class _World:
             "status": "paying" if vocabulary.PRICES[plan] else "free",
             "mrr": vocabulary.PRICES[plan] * users,
             "createdAt": created_at.isoformat(),
+            **truth.traits(self._midnights[0].date()),
         }
         opens = min(max(8 - company.hours, 0), 14) * 3600
         addresses: set[str] = set()
         people = [
-            self._person(company, first_user + n, start, curve, opens, addresses, n == 0)
+            self._person(company, first_user + n, truth, curve, opens, addresses, n == 0)
             for n in range(users)
         ]
-        return Customer(company.external_id, traits, seen_at, people)
+        return Customer(company.external_id, traits, seen_at, people, truth)
 
-    def _activity(self) -> tuple[int, ActivityCurve]:
-        """The day on which the customer starts (negative: before the first day), and its curve."""
-        days, chance = self._size.days, self._chance
-        story = chance.choices(_STORIES, _WEIGHTS)[0]
-        start, levels = story(days, chance)
-        return start, [level * week for level, week in zip(levels, self._week, strict=True)]
+    def _activity(self, truth: Truth, country: str) -> list[float]:
+        """The customer's activity on each day."""
+        chance = self._chance
+        level = truth.level * chance.lognormvariate(0.0, 0.35)
+        week = [1.0] * len(self._week) if chance.random() < WEEKEND_WORKERS else self._week
+        noise, curve = 0.0, []
+        step = WEEK_NOISE * (1 - WEEK_MEMORY**2) ** 0.5
+        for day, midnight in enumerate(self._midnights):
+            if day % 7 == 0:
+                noise = WEEK_MEMORY * noise + chance.gauss(0.0, step)
+            change = truth.factor if truth.day is not None and day >= truth.day else 1.0
+            holiday = holiday_activity(country, midnight.month, midnight.day)
+            curve.append(level * change * holiday * max(0.0, 1 + noise) * week[day])
+        curve[-1] *= self._elapsed / _DAY_SECONDS
+        return curve
 
     def _creation_time(self, day: int) -> datetime:
         """A random time on the day with this number, but not in the future."""
@@ -161,8 +183,8 @@ class _World:
         self,
         company: Company,
         number: int,
-        start: int,
-        curve: ActivityCurve,
+        truth: Truth,
+        curve: list[float],
         opens: int,
         addresses: set[str],
         is_first: bool,
@@ -175,7 +197,7 @@ class _World:
             address = f"{address}{len(addresses)}"
         addresses.add(address)
         # Colleagues join one by one after the customer has started.
-        joins = start if is_first else start + int(chance.expovariate(1 / 60))
+        joins = truth.start if is_first else truth.start + int(chance.expovariate(1 / 60))
         created_at = self._creation_time(min(joins, self._size.days - 1))
         traits = {
             "name": f"{given_name} {family}",
@@ -185,30 +207,57 @@ class _World:
             "createdAt": created_at.isoformat(),
         }
         seen_at = max(created_at, self._midnights[0])
-        event_uses = self._event_uses(seen_at, curve, opens)
+        event_uses = self._event_uses(seen_at, curve, opens, truth)
         return DemoUser(f"u-{number + 1:07d}", traits, seen_at, event_uses)
 
-    def _repertoire(self) -> list[Feature]:
-        """The features that a person uses; the first one always."""
-        random = self._chance.random
-        return [feature for feature in self._features if random() < feature.share]
+    def _repertoire(self, truth: Truth) -> list[tuple[Feature, int]]:
+        """The features that a person uses, and the day on which that ends; the first one always."""
+        random, ends = self._chance.random, self._size.days
+        dropped_on = ends if truth.day is None else truth.day
+        return [
+            (feature, dropped_on if feature.event == truth.event else ends)
+            for feature in self._features
+            if random() < feature.share
+        ]
 
-    def _event_uses(self, seen_at: datetime, curve: ActivityCurve, opens: int) -> list[EventUse]:
+    def _presence(self, truth: Truth) -> list[float]:
+        """The person's own factor on each day: a habit, vacations, and a day of leaving."""
+        chance, days = self._chance, self._size.days
+        habit = chance.random()
+        if habit < 0.58:
+            factors = [1.0] * days
+        elif habit < 0.82:
+            weeks = [1.6 if chance.random() < 0.6 else 0.1 for _ in range(days // 7 + 1)]
+            factors = [weeks[day // 7] for day in range(days)]
+        elif habit < 0.92:
+            factors = list(self._month_ends)
+        else:
+            factors = [0.2] * days
+        for _ in range(int(days * VACATIONS_PER_DAY + chance.random())):
+            start, length = chance.randrange(days), 7 * chance.randint(1, 3)
+            factors[start : start + length] = [0.0] * len(factors[start : start + length])
+        if truth.day is not None and chance.random() < truth.leaving:
+            factors[truth.day :] = [0.0] * (days - truth.day)
+        return factors
+
+    def _event_uses(
+        self, seen_at: datetime, curve: list[float], opens: int, truth: Truth
+    ) -> list[EventUse]:
         """What a person did on all days since the first one."""
         random = self._chance.random
-        rate = self._size.activity * self._chance.lognormvariate(0.0, 0.8)
-        repertoire = self._repertoire()
+        rate = self._size.activity * self._chance.lognormvariate(0.0, 0.7)
+        repertoire, presence = self._repertoire(truth), self._presence(truth)
         single_from = self._size.days - self._size.event_days
         first, last = (seen_at - self._midnights[0]).days, self._size.days - 1
         uses: list[EventUse] = []
         for day in range(first, last + 1):
-            if random() >= min(rate, 0.97) * curve[day]:
+            if random() >= min(rate * presence[day], 0.97) * curve[day]:
                 continue
             start, seconds = (opens, WORKDAY_SECONDS) if day < last else (0, self._elapsed)
             midnight = self._midnights[day]
             earliest = seen_at if day == first else midnight
-            for position, feature in enumerate(repertoire):
-                if position and random() >= DAILY_FEATURE_CHANCE:
+            for position, (feature, ends) in enumerate(repertoire):
+                if day >= ends or (position and random() >= DAILY_FEATURE_CHANCE):
                     continue
                 count = 1 + int(-log(1.0 - random()) * feature.daily_uses)
                 if day < single_from:
@@ -221,51 +270,3 @@ class _World:
                 )
                 uses.append(EventUse(feature.event, times[-1], count, times))
         return uses
-
-
-# --- Stories --------------------------------------------------------------------------------
-
-# The largest age in days of a customer on the first day.
-_LONGEST_AGO = 900
-
-
-def _long_ago(chance: Random) -> int:
-    return -chance.randrange(1, _LONGEST_AGO)
-
-
-def _steady(days: int, chance: Random) -> tuple[int, ActivityCurve]:
-    level = chance.uniform(0.6, 1.2)
-    return _long_ago(chance), [level] * days
-
-
-def _rising(days: int, chance: Random) -> tuple[int, ActivityCurve]:
-    return _long_ago(chance), _slope(days, chance.uniform(0.15, 0.5), chance.uniform(1.2, 2.0))
-
-
-def _falling(days: int, chance: Random) -> tuple[int, ActivityCurve]:
-    return _long_ago(chance), _slope(days, chance.uniform(1.0, 1.8), chance.uniform(0.05, 0.4))
-
-
-def _sleeping(days: int, chance: Random) -> tuple[int, ActivityCurve]:
-    """Active until some day, and then no more."""
-    ends = chance.randrange(days // 4, days * 4 // 5 + 1)
-    level = chance.uniform(0.6, 1.4)
-    return _long_ago(chance), [level if day < ends else 0.0 for day in range(days)]
-
-
-def _joining(days: int, chance: Random) -> tuple[int, ActivityCurve]:
-    start = chance.randrange(days * 3 // 4, days)
-    return start, _slope(days, 0.4, 1.5)
-
-
-def _dabbling(days: int, chance: Random) -> tuple[int, ActivityCurve]:
-    return _long_ago(chance), [0.06] * days
-
-
-def _slope(days: int, start: float, end: float) -> ActivityCurve:
-    step = (end - start) / max(1, days - 1)
-    return [start + step * day for day in range(days)]
-
-
-_STORIES = (_steady, _rising, _falling, _sleeping, _joining, _dabbling)
-_WEIGHTS = (50, 12, 12, 10, 8, 8)

@@ -48,12 +48,13 @@ LICENSES = 190
 # A seed whose vendor differs from that of a simulator started by hand.
 SEED = 2026
 VENDOR = create_vendor(SEED)
-# The products have 300 customers and 5,000 users together. Single events are recent only.
-DAYS, EVENT_DAYS = 90, 7
-CONNECTED_SIZE = Size(160, 2800, DAYS, EVENT_DAYS)
+# The products have 300 customers and 2,000 users together. Alarms of half a year are decided, by up
+# to 24 weeks before each night. Single events are recent only.
+DAYS, EVENT_DAYS = 51 * 7, 7
+CONNECTED_SIZE = Size(160, 1100, DAYS, EVENT_DAYS)
 OTHER_PRODUCTS = {
-    "Ledgerly (demo)": (vocabulary.INVOICES, Size(90, 1500, DAYS, EVENT_DAYS)),
-    "Fieldnote (demo)": (vocabulary.NOTES, Size(50, 700, DAYS, EVENT_DAYS)),
+    "Ledgerly (demo)": (vocabulary.INVOICES, Size(90, 600, DAYS, EVENT_DAYS)),
+    "Fieldnote (demo)": (vocabulary.NOTES, Size(50, 300, DAYS, EVENT_DAYS)),
 }
 USER_COUNT = CONNECTED_SIZE.users + sum(size.users for _, size in OTHER_PRODUCTS.values())
 TOKEN_LIFE = timedelta(days=20)

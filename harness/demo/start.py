@@ -22,7 +22,7 @@ def prepare_demo(supervisor: Supervisor, console: Console) -> dict[str, str]:
     product = products.connect_product(marketplace.url, timezone.now())
     console.say(f"{product} is connected to a simulated marketplace at {marketplace.url}.")
     if products.is_empty(product):
-        console.say("Generating 300 accounts, 5,000 users, and 90 days; this takes some seconds.")
+        console.say("Generating 300 accounts, 2,000 users, and 51 weeks; this takes some seconds.")
         products.generate_demo_data(
             product, timezone.now, console.output(), lambda: supervisor.stopping
         )

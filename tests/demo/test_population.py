@@ -11,6 +11,7 @@ from engagement.metric_names import Scope
 from engagement.rules.rules import parse_rule
 from engagement.tenure import parse_created_at
 from harness.demo import vocabulary
+from harness.demo.calendar import holiday_activity
 from harness.demo.population import Customer, Size, generate
 from harness.demo.vocabulary import BOARDS, Company, company
 
@@ -125,26 +126,91 @@ def test_a_few_customers_are_large_and_a_few_people_do_most(customers: list[Cust
     assert sum(busiest) > 0.5 * sum(work)
 
 
-def test_some_rise_some_fall_and_some_go_quiet() -> None:
-    customers = generate(BOARDS, Size(accounts=80, users=4000, days=60), NOW, seed=3)
-    middle = NOW - timedelta(days=30)
-    asleep = NOW - timedelta(days=14)
-    stories: Counter[str] = Counter()
-    for customer in customers:
-        times = [use.last_at for person in customer.people for use in person.event_uses]
-        early, late = sum(at < middle for at in times), sum(at >= middle for at in times)
-        if customer.seen_at >= NOW - timedelta(days=16):
-            stories["new"] += 1
-        elif early > 20 and max(times) < asleep:
-            stories["asleep"] += 1
-        elif late > 1.5 * early and late > 20:
-            stories["rising"] += 1
-        elif early > 1.5 * late and early > 20:
-            stories["falling"] += 1
-        else:
-            stories["steady"] += 1
-    assert min(stories[story] for story in ("new", "asleep", "rising", "falling")) >= 2, stories
-    assert stories["steady"] > 20
+def user_days(customer: Customer, first: int, last: int) -> int:
+    """The active user-days from one day of the history up to another."""
+    begin = NOW.date() - timedelta(days=HISTORY.days - 1)
+    return sum(
+        len(
+            {(use.last_at.date() - begin).days for use in person.event_uses} & {*range(first, last)}
+        )
+        for person in customer.people
+    )
+
+
+HISTORY = Size(accounts=250, users=2_500, days=200)
+
+
+@pytest.fixture(scope="module")
+def planted() -> dict[str, list[Customer]]:
+    """The customers of a long history by their truth."""
+    by_truth: dict[str, list[Customer]] = {}
+    for customer in generate(BOARDS, HISTORY, NOW, seed=3):
+        by_truth.setdefault(customer.truth.change, []).append(customer)
+    return by_truth
+
+
+def test_most_customers_never_change_and_each_change_happens_to_some(
+    planted: dict[str, list[Customer]],
+) -> None:
+    numbers = {change: len(customers) for change, customers in planted.items()}
+    changes = {"halved", "stopped", "doubled", "users left", "feature dropped", "joined"}
+    assert numbers.keys() == {"unchanged", *changes}
+    assert numbers["unchanged"] > 0.6 * HISTORY.accounts
+    assert min(numbers.values()) >= 3
+
+
+@pytest.mark.parametrize(
+    ("change", "least", "most"),
+    [("halved", 0.35, 0.7), ("stopped", 0, 0), ("doubled", 1.4, 2.6), ("users left", 0.3, 0.9)],
+)
+def test_a_change_is_in_the_activity_from_its_day_on(
+    planted: dict[str, list[Customer]], change: str, least: float, most: float
+) -> None:
+    before = after = 0.0
+    for customer in planted[change]:
+        day = customer.truth.day
+        assert day is not None
+        days = HISTORY.days - 1 - day
+        after += user_days(customer, day, HISTORY.days - 1)
+        before += user_days(customer, max(0, day - days), day) * days / min(day, days)
+    assert least <= after / before <= most
+
+
+def test_an_unchanged_customer_is_as_active_as_before(planted: dict[str, list[Customer]]) -> None:
+    customers = planted["unchanged"]
+    early = sum(user_days(customer, 40, 110) for customer in customers)
+    late = sum(user_days(customer, 110, 180) for customer in customers)
+    assert 0.8 < late / early < 1.2
+
+
+def test_a_dropped_feature_is_no_longer_used(planted: dict[str, list[Customer]]) -> None:
+    begin = NOW.date() - timedelta(days=HISTORY.days - 1)
+    for customer in planted["feature dropped"]:
+        truth = customer.truth
+        assert truth.day is not None
+        days = {
+            (use.last_at.date() - begin).days
+            for person in customer.people
+            for use in person.event_uses
+            if use.event == truth.event
+        }
+        assert not days or max(days) < truth.day
+
+
+def test_the_truth_is_among_the_traits(planted: dict[str, list[Customer]]) -> None:
+    begin = NOW.date() - timedelta(days=HISTORY.days - 1)
+    for change, customers in planted.items():
+        for customer in customers:
+            assert customer.traits["demo.truth"] == change
+            day = customer.truth.day
+            changed_on = None if day is None else (begin + timedelta(days=day)).isoformat()
+            assert customer.traits.get("demo.changedOn") == changed_on
+
+
+def test_holidays_are_those_of_the_country() -> None:
+    assert holiday_activity("Germany", 12, 25) < 0.5 < holiday_activity("Japan", 12, 25)
+    assert holiday_activity("Japan", 5, 1) < 0.5 < holiday_activity("Germany", 5, 1)
+    assert holiday_activity("Sweden", 8, 10) < holiday_activity("Sweden", 6, 10) == 1
 
 
 @pytest.mark.parametrize("catalog", [BOARDS, vocabulary.INVOICES, vocabulary.NOTES])

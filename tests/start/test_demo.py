@@ -105,7 +105,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_demo_has_as_many_people_as_its_start_says() -> None:
     sizes = [demo.CONNECTED_SIZE, *(size for _, size in demo.OTHER_PRODUCTS.values())]
     assert sum(size.accounts for size in sizes) == 300
-    assert sum(size.users for size in sizes) == demo.USER_COUNT == 5_000
+    assert sum(size.users for size in sizes) == demo.USER_COUNT == 2_000
 
 
 def fill(product: Product, stopping: Callable[[], bool] = lambda: False) -> None:
@@ -259,7 +259,7 @@ def test_a_newcomer_sees_a_live_connection_and_every_line_is_an_object(folder: P
         assert _license_kinds(up) == (len(EVALUATIONS), len(MULTI_INSTANCE_SITES))
         assert f"{demo.PRODUCT_NAME} is connected to a simulated marketplace" in up.text
         assert demo.VENDOR.token not in up.text
-        assert "300 accounts, 5,000 users" in up.text
+        assert "300 accounts, 2,000 users" in up.text
     finally:
         up.end()
     assert survivors(processes) == []
