@@ -8,15 +8,21 @@ import pytest
 from django.db import Error, connection
 
 from engagement.models import (
+    Account,
     AccountEngagement,
     CachedCounts,
     DailyBenchmark,
+    OrderChunk,
     Product,
     ScoreSet,
+    StoredOrder,
+    User,
     UserEngagement,
 )
+from engagement.orders import storage
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
+from engagement.scopes import ACCOUNTS
 from engagement.scores import benchmarks, past_benchmarks
 from engagement.segments import members
 from tests.engagement.history import NOON, identify, tell, track
@@ -51,7 +57,22 @@ def results(product: Product) -> dict[str, Any]:
         "set": [getattr(score_set, name) for name in OF_SET + COMPARED],
         "days": list(benchmarks.values_list("day", "users", "accounts")),
         "members": sorted(segments.values()),
+        "orders": orders(product),
     }
+
+
+def orders(product: Product) -> dict[tuple[str, str], list[str]]:
+    """The external ids in each stored order, in its last version."""
+    names: dict[str, dict[int, str]] = {
+        "user": dict(User.objects.filter(product=product).values_list("id", "external_id")),
+        "account": dict(Account.objects.filter(product=product).values_list("id", "external_id")),
+    }
+    found = {}
+    for order in StoredOrder.objects.filter(product_id=product.pk, version__gt=0):
+        chunks = OrderChunk.objects.filter(order=order, version=order.version).order_by("number")
+        ids = [id for chunk in chunks for id in chunk.ids]
+        found[order.scope, order.column] = [names[order.scope][id] for id in ids]
+    return found
 
 
 def kill_after(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, calls: int) -> None:
@@ -143,3 +164,17 @@ def test_counting_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
         tell(product, identify("dan", -1, group="z"), track("dan"))
 
     assert_a_kill_changes_nothing(monkeypatch, grow, members, "count_members_by_segment")
+
+
+@pytest.mark.parametrize(("module", "name"), [(storage, "_sorted_ids"), (storage.sql, "copy")])
+def test_computing_orders_resumes(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
+    """Dies after it sorted, and after it wrote half of an order."""
+    monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 0)
+
+    def await_order(product: Product) -> None:
+        fill(product)
+        rescore(NOON - MINUTE)
+        score_set = ScoreSet.objects.get(product=product, state=ScoreSet.State.CURRENT)
+        storage.request_order(score_set, ACCOUNTS, "total_users", NOON - MINUTE)
+
+    assert_a_kill_changes_nothing(monkeypatch, await_order, module, name)
