@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from django.db import Error, connection
 
+from core.database import sql
+from core.models import Job
 from engagement.models import (
     Account,
     AccountEngagement,
@@ -20,7 +22,7 @@ from engagement.models import (
     UserEngagement,
 )
 from engagement.orders import storage
-from engagement.rescoring import sets
+from engagement.rescoring import jobs, sets
 from engagement.rescoring.rescore import rescore
 from engagement.scopes import ACCOUNTS
 from engagement.scores import benchmarks, past_benchmarks
@@ -67,12 +69,12 @@ def orders(product: Product) -> dict[tuple[str, str], list[str]]:
         "user": dict(User.objects.filter(product=product).values_list("id", "external_id")),
         "account": dict(Account.objects.filter(product=product).values_list("id", "external_id")),
     }
-    found = {}
+    external_ids = {}
     for order in StoredOrder.objects.filter(product_id=product.pk, version__gt=0):
         chunks = OrderChunk.objects.filter(order=order, version=order.version).order_by("number")
         ids = [id for chunk in chunks for id in chunk.ids]
-        found[order.scope, order.column] = [names[order.scope][id] for id in ids]
-    return found
+        external_ids[order.scope, order.column] = [names[order.scope][id] for id in ids]
+    return external_ids
 
 
 def kill_after(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, calls: int) -> None:
@@ -166,15 +168,26 @@ def test_counting_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_a_kill_changes_nothing(monkeypatch, grow, members, "count_members_by_segment")
 
 
-@pytest.mark.parametrize(("module", "name"), [(storage, "_sorted_ids"), (storage.sql, "copy")])
-def test_computing_orders_resumes(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
-    """Dies after it sorted, and after it wrote half of an order."""
+@pytest.mark.parametrize("is_awaited", [True, False])
+@pytest.mark.parametrize(("module", "name"), [(storage, "_sorted_ids"), (sql, "copy")])
+def test_computing_orders_resumes(
+    monkeypatch: pytest.MonkeyPatch, module: Any, name: str, is_awaited: bool
+) -> None:
+    """Dies after it sorted, and after it wrote half of an order, which somebody awaits or not."""
     monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 0)
+    columns = {"account": [] if is_awaited else ["total_users"], "user": []}
+    monkeypatch.setattr(storage, "standard_columns", columns.get)
 
-    def await_order(product: Product) -> None:
+    def need_order(product: Product) -> None:
         fill(product)
-        rescore(NOON - MINUTE)
+        rescore(NOON - 3 * MINUTE)
         score_set = ScoreSet.objects.get(product=product, state=ScoreSet.State.CURRENT)
-        storage.request_order(score_set, ACCOUNTS, "total_users", NOON - MINUTE)
+        if is_awaited:
+            storage.request_order(score_set, ACCOUNTS, "total_users", NOON)
+        else:
+            # Due at once, whenever it last looked.
+            Job.objects.filter(kind=jobs.ORDERS).delete()
+            StoredOrder.objects.filter(score_set=score_set).delete()
 
-    assert_a_kill_changes_nothing(monkeypatch, await_order, module, name)
+    assert_a_kill_changes_nothing(monkeypatch, need_order, module, name)
+    assert orders(Product.objects.get(name="Acme")) == {("account", "total_users"): ["x", "y"]}
