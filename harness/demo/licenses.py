@@ -4,9 +4,12 @@ Each kind is on sites that otherwise have one ordinary license, in place of that
 """
 
 from datetime import date, timedelta
+from itertools import islice
 from random import Random
 
-from harness.marketplace.records import Record, create_license, create_site, generate_licenses
+from harness.marketplace.lives import generate_lives
+from harness.marketplace.records import Record, create_license, create_site
+from harness.marketplace.reports import VendorReports, generate_licenses
 from harness.marketplace.vendor import SimulatedApp, SimulatedVendor
 
 # Days until the evaluations of these sites end.
@@ -18,6 +21,8 @@ DUNNING_REASON = "PAYMENT METHOD IS NOT SET"
 # The sites of one customer with a license for all of them.
 MULTI_INSTANCE_SITES = (4, 6)
 MULTI_INSTANCE_TIER = "800 Users"
+# Those that have something special.
+SITES = (*EVALUATIONS, *MULTI_INSTANCE_SITES, EDITION_TRIAL_SITE)
 
 
 def showcase_licenses(vendor: SimulatedVendor, seed: int, number: int, today: date) -> list[Record]:
@@ -26,14 +31,23 @@ def showcase_licenses(vendor: SimulatedVendor, seed: int, number: int, today: da
     records = _evaluations(vendor.app, seed, random, today)
     records += _multi_instance(vendor.app, seed, random, today)
     records.append(_edition_trial(vendor.app, seed, random, today))
-    sites = (*EVALUATIONS, *MULTI_INSTANCE_SITES, EDITION_TRIAL_SITE)
-    replaced = {create_site(seed, site).cloud_id for site in sites}
+    replaced = {create_site(seed, site).cloud_id for site in SITES}
     others = (
         record
         for record in generate_licenses(vendor, seed, number, today)
         if record.get("cloudId") not in replaced
     )
     return [*records, *others][:number]
+
+
+def showcase_reports(
+    vendor: SimulatedVendor, seed: int, customers: int, today: date
+) -> VendorReports:
+    """Five years of the other customers: their history, transactions, and feedback."""
+    lives = (
+        life for life in islice(generate_lives(seed, today), customers) if life.number not in SITES
+    )
+    return VendorReports(vendor.app, lives, today, seed=seed)
 
 
 def _evaluations(app: SimulatedApp, seed: int, random: Random, today: date) -> list[Record]:

@@ -21,6 +21,8 @@ from harness.marketplace.faults import (
     error_response,
 )
 from harness.marketplace.feed import COMMERCIAL, Feed, FeedQuery, without_insights
+from harness.marketplace.report_endpoints import ReportEndpoints
+from harness.marketplace.reports import VendorReports
 from harness.marketplace.vendor import SimulatedVendor, WithoutStart
 
 PAGE_SIZE = 50
@@ -61,6 +63,7 @@ class Marketplace:
         self.faults = Faults()
         # The rows of each export by its id.
         self.exports: dict[str, list[bytes]] = {}
+        self.other_reports = ReportEndpoints()
         self.requests: deque[RecordedRequest] = deque(maxlen=10_000)
 
     # --- Changes at run time ------------------------------------------------------------------
@@ -79,6 +82,11 @@ class Marketplace:
         token = f"scoped-token-{secrets.token_hex(6)}"
         self.scoped_tokens[token] = status
         return token
+
+    def show(self, reports: VendorReports) -> None:
+        """Answer with these reports from now on, their licenses included."""
+        self.feed.replace(reports.licenses())
+        self.other_reports.reports = reports
 
     def delay_reports(self) -> None:
         """Answer with the licenses as they are now, until the reports are refreshed. Real reports
@@ -137,7 +145,12 @@ class Marketplace:
         self, method: str, path: str, parameters: dict[str, str]
     ) -> tuple[Endpoint | None, Callable[[int], SimulatedResponse]]:
         """The endpoint, and its view, which takes the number of rows that the list has moved."""
-        match method, *path.removeprefix("/marketplace/rest/3/").split("/"):
+        names = path.removeprefix("/marketplace/rest/3/").split("/")
+        if names[:2] == ["reporting", "developer-space"] and len(names) > 2:
+            space, *report = names[2:]
+            if route := self.other_reports.route(method, space, report, parameters):
+                return route if space == self.vendor.developer_id else (route[0], _forbidden)
+        match method, *names:
             case ["GET", "developer-space", "vendor", number]:
                 return Endpoint.VENDOR, lambda _: self._vendor(number)
             case ["GET", "product-listing", "developer-space", space]:
@@ -301,6 +314,10 @@ class Marketplace:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             return error_response(400, str(error))
         return SimulatedResponse.from_value({"faults": self.faults.current()})
+
+
+def _forbidden(_: int) -> SimulatedResponse:
+    return error_response(403, "You do not have permission to view this developer space.")
 
 
 class _Touch(msgspec.Struct, forbid_unknown_fields=True):

@@ -28,6 +28,16 @@ class Endpoint(StrEnum):
     EXPORT = "export"
     EXPORT_STATUS = "export_status"
     EXPORT_FILE = "export_file"
+    # Reports beside the licenses. An export's file endpoint is that of its status, too.
+    CAPABILITIES = "capabilities"
+    TRANSACTIONS = "transactions"
+    TRANSACTIONS_EXPORT = "transactions_export"
+    TRANSACTIONS_EXPORT_FILE = "transactions_export_file"
+    FEEDBACK = "feedback"
+    DETAILS = "details"
+    HISTORY = "history"
+    HISTORY_EXPORT = "history_export"
+    HISTORY_EXPORT_FILE = "history_export_file"
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,10 @@ class Feed:
             self._held_rows = None
             self._rows_by_query = {}
 
+    def replace(self, records: Iterable[Any]) -> None:
+        """Serve these records, and no others."""
+        self._replace([_row(record) for record in records])
+
     def remove(self, index: int) -> None:
         self._replace([*self._rows[:index], *self._rows[index + 1 :]])
 

@@ -3,21 +3,17 @@
 All companies, people, ids, and hosts are fictitious.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
-from itertools import count, cycle, islice
 from random import Random
 from typing import Any
 
-from harness.marketplace.vendor import SimulatedApp, SimulatedVendor, stable_id
+from harness.marketplace.vendor import SimulatedApp, stable_id
 
 Record = dict[str, Any]
 
 MISSING = object()
-# One in this many sites had a trial before it paid; one in this many has an odd license.
-TRIAL_EVERY = 8
-ODD_EVERY = 10
 
 _FIRST = ["Amber", "Birch", "Copper", "Delta", "Ember", "Fjord", "Granite", "Harbour", "Indigo"]
 _FIRST += ["Juniper", "Kestrel", "Larch", "Maple", "North", "Orion", "Pebble", "Quarry", "River"]
@@ -142,26 +138,6 @@ def create_site(seed: int, number: int) -> Site:
     return Site(stable_id(seed, f"site/{number}"), hostname, company, country, region)
 
 
-def generate_licenses(
-    vendor: SimulatedVendor, seed: int, number: int, today: date
-) -> Iterator[Record]:
-    """Generate licenses of the vendor's app as of a day."""
-    return islice(_licenses(vendor.app, seed, today), number)
-
-
-def _licenses(app: SimulatedApp, seed: int, today: date) -> Iterator[Record]:
-    random = Random(seed)
-    kinds = cycle(ODDITIES)
-    for number in count():
-        license = create_license(app, create_site(seed, number), random, today)
-        if number % TRIAL_EVERY == TRIAL_EVERY - 1:
-            yield from trial_and_paid(license, random)
-        elif number % ODD_EVERY == ODD_EVERY - 1:
-            yield add_oddity(license, next(kinds))
-        else:
-            yield license
-
-
 def create_license(app: SimulatedApp, at: Site, random: Random, today: date) -> Record:
     """An ordinary license. Most were last updated in the past year."""
     started = today - timedelta(days=random.randrange(5, 360))
@@ -208,32 +184,6 @@ def create_license(app: SimulatedApp, at: Site, random: Random, today: date) -> 
         "transactionAccountId": _uuid(random),
         "cloudComplianceBoundaries": ["commercial"],
     }
-
-
-def trial_and_paid(paid: Record, random: Random) -> tuple[Record, Record]:
-    """The expired trial on the same site, and the paid license that it was converted to."""
-    end_date = date.fromisoformat(paid["maintenanceStartDate"])
-    began = (end_date - timedelta(days=30)).isoformat()
-    trial = {
-        **paid,
-        "appEntitlementId": _uuid(random),
-        "appEntitlementNumber": _number(random),
-        "licenseType": "EVALUATION",
-        "status": "inactive",
-        "tier": "Evaluation",
-        "maintenanceStartDate": began,
-        "maintenanceEndDate": end_date.isoformat(),
-        "latestEvaluationStartDate": began,
-        "evaluationOpportunitySize": paid["tier"].split()[0],
-    }
-    converted = {
-        **paid,
-        "evaluationLicense": trial["appEntitlementId"],
-        "evaluationStartDate": began,
-        "evaluationEndDate": end_date.isoformat(),
-        "daysToConvertEval": "0",
-    }
-    return trial, converted
 
 
 def multi_instance(parent: Record, sites: Iterable[Site], random: Random) -> list[Record]:

@@ -12,7 +12,7 @@ from typing import Any
 from harness.marketplace.endpoints import CONTROL_PREFIX, Marketplace
 from harness.marketplace.faults import SimulatedResponse
 from harness.marketplace.feed import Feed
-from harness.marketplace.records import generate_licenses
+from harness.marketplace.reports import generate_licenses, generate_reports
 from harness.marketplace.vendor import SimulatedVendor, create_vendor
 
 LOOPBACK = "127.0.0.1"
@@ -43,7 +43,9 @@ class Simulator(Marketplace):
         records = generate_licenses(vendor, seed, number, today)
         if always_free:
             records = ({**record, "licenseType": "FREE"} for record in records)
-        return cls(Feed(records), vendor, port=port)
+        simulator = cls(Feed(records), vendor, port=port)
+        simulator.other_reports.reports = generate_reports(vendor, seed, number, today)
+        return simulator
 
     @property
     def url(self) -> str:

@@ -20,7 +20,7 @@ from marketplace.source.errors import (
     MarketplaceForbidden,
     MarketplaceNotFound,
 )
-from marketplace.source.pages import LicensePage
+from marketplace.source.pages import ReportPage
 
 # Empty pages in a row, though a link leads on, after which a list is over.
 MAX_EMPTY_PAGES: Final = 3
@@ -124,7 +124,7 @@ class PageReader:
             is_cut=is_cut,
         )
 
-    def _after(self, position: Position, page: LicensePage, has_more: bool) -> Position:
+    def _after(self, position: Position, page: ReportPage, has_more: bool) -> Position:
         if has_more:
             # A page may be shorter than requested. An empty one may precede others.
             return position._replace(offset=position.offset + (len(page.records) or PAGE_SIZE))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import partial
 from http.cookiejar import DefaultCookiePolicy
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import msgspec
@@ -26,7 +26,7 @@ from marketplace.source import deadlines, exports, pages
 from marketplace.source.deadlines import Sockets
 from marketplace.source.errors import MarketplaceUnavailable, UnexpectedResponse
 from marketplace.source.exports import ExportState, RecordSplitter
-from marketplace.source.pages import LicensePage
+from marketplace.source.pages import ReportPage
 from marketplace.source.responses import (
     CHUNK_BYTES,
     mismatch,
@@ -71,6 +71,19 @@ class App:
     name: str
 
 
+class ReportQuery(Protocol):
+    """A list of a report, which is at *path* below the vendor's reports. Its pages have their
+    records in the list *records_name*."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def records_name(self) -> str: ...
+
+    def parameters(self) -> dict[str, str]: ...
+
+
 @dataclass(frozen=True)
 class LicenseQuery:
     """A list of licenses. Always free licenses and those of each special cloud (*boundary*) are
@@ -85,6 +98,13 @@ class LicenseQuery:
     last_day: date | None = None
     with_insights: bool = True
     includes_staff: bool = False
+    # Each state that a license had is a record of its own.
+    with_history: bool = False
+    # Only licenses that have this text somewhere.
+    text: str | None = None
+
+    path: ClassVar[str] = "licenses"
+    records_name: ClassVar[str] = "licenses"
 
     @property
     def list_name(self) -> str:
@@ -100,6 +120,30 @@ class LicenseQuery:
             "startDate": _iso(self.first_day),
             "endDate": _iso(self.last_day),
             "includeAtlassianLicenses": "true" if self.includes_staff else None,
+            "showLicensesHistory": "true" if self.with_history else None,
+            "text": self.text,
+        }
+        return {name: value for name, value in parameters.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class RowsQuery:
+    """A list of another report: the rows of these days (both included), or those that were updated
+    since a day."""
+
+    path: str
+    records_name: str
+    product_id: str
+    first_day: date | None = None
+    last_day: date | None = None
+    updated_since: date | None = None
+
+    def parameters(self) -> dict[str, str]:
+        parameters = {
+            "productId": self.product_id,
+            "startDate": _iso(self.first_day),
+            "endDate": _iso(self.last_day),
+            "lastUpdated": _iso(self.updated_since),
         }
         return {name: value for name, value in parameters.items() if value is not None}
 
@@ -210,36 +254,46 @@ class MarketplaceClient:
             page = self._get(link, {}, _LISTING)
             yield from (item.app() for item in page.items)
 
-    def licenses(self, developer_id: str, query: LicenseQuery, offset: int) -> LicensePage:
-        """The page that begins at *offset*, a number of licenses."""
-        path = f"/rest/3/reporting/developer-space/{quote(developer_id, safe='')}/licenses"
-        parameters = {**query.parameters(), "limit": str(PAGE_SIZE), "offset": str(offset)}
-        return self._get(path, parameters, pages.decode_page)
+    def licenses(self, developer_id: str, query: LicenseQuery, offset: int) -> ReportPage:
+        """The page of licenses that begins at *offset*."""
+        return self.page(developer_id, query, offset)
 
-    def start_export(self, developer_id: str, query: LicenseQuery) -> str:
+    def page(self, developer_id: str, query: ReportQuery, offset: int) -> ReportPage:
+        """The page of a report that begins at *offset*, a number of records."""
+        parameters = {**query.parameters(), "limit": str(PAGE_SIZE), "offset": str(offset)}
+        decode = partial(pages.decode_page, name=query.records_name)
+        return self._get(f"{_reports_path(developer_id)}/{query.path}", parameters, decode)
+
+    def listed_reports(self, developer_id: str) -> frozenset[str]:
+        """The addresses of the reports that the account may read, as far as the marketplace says
+        so."""
+        return self._get(f"{_reports_path(developer_id)}/", {}, _decode_addresses)
+
+    def start_export(self, developer_id: str, query: ReportQuery) -> str:
         """Request an export of the list, and return its id. Requesting the same list again returns
         the same export."""
         parameters = {**query.parameters(), "accept": "json"}
-        response = self._request(
-            "POST", _export_path(developer_id), parameters, exports.decode_response
-        )
+        path = _export_path(developer_id, query.path)
+        response = self._request("POST", path, parameters, exports.decode_response)
         if not (export_id := response.export_id()):
             raise UnexpectedResponse("it contains no export ID")
         return export_id
 
-    def export_state(self, developer_id: str, export_id: str) -> ExportState:
+    def export_state(
+        self, developer_id: str, export_id: str, report: str = LicenseQuery.path
+    ) -> ExportState:
         """What has become of the export. The address is ours: the links lack parts of it."""
-        path = f"{_export_path(developer_id)}/{quote(export_id, safe='')}/status"
+        path = f"{_export_path(developer_id, report)}/{quote(export_id, safe='')}/status"
         return self._get(path, {}, exports.decode_response).state()
 
     def export_records(
-        self, developer_id: str, export_id: str
+        self, developer_id: str, export_id: str, report: str = LicenseQuery.path
     ) -> Generator[msgspec.Raw, None, None]:
-        """The JSON of each license in a completed export, while it is being received.
+        """The JSON of each record in a completed export, while it is being received.
 
         The caller closes the iterator. Raises MarketplaceNotFound until the file is there.
         """
-        path = f"{_export_path(developer_id)}/{quote(export_id, safe='')}"
+        path = f"{_export_path(developer_id, report)}/{quote(export_id, safe='')}"
         splitter = RecordSplitter()
         with closing(self._stream(path)) as chunks:
             for chunk in chunks:
@@ -377,9 +431,25 @@ def create_client(
 ClientFactory: TypeAlias = Callable[[Credentials], MarketplaceClient]
 
 
-def _export_path(developer_id: str) -> str:
-    space = quote(developer_id, safe="")
-    return f"/rest/3/reporting/developer-space/{space}/licenses/async/export"
+def _reports_path(developer_id: str) -> str:
+    return f"/rest/3/reporting/developer-space/{quote(developer_id, safe='')}"
+
+
+def _export_path(developer_id: str, report: str) -> str:
+    return f"{_reports_path(developer_id)}/{report}/async/export"
+
+
+def _decode_addresses(body: bytes) -> frozenset[str]:
+    """The texts in the JSON that are addresses. Raises what msgspec raises."""
+    addresses: set[str] = set()
+    rest: list[Any] = [msgspec.json.decode(body, type=dict[str, Any])]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, dict | list):
+            rest += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, str) and value.startswith(("/", "http")):
+            addresses.add(value)
+    return frozenset(addresses)
 
 
 def _is_plain_path(link: str) -> bool:

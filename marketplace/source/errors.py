@@ -56,6 +56,13 @@ class UnexpectedResponse(MarketplaceError):
     """A response that cannot be used, such as a web page or one that is too large."""
 
 
+class EndlessList(UnexpectedResponse):
+    """A list that goes round in a circle, or has more rows than any."""
+
+    def __init__(self) -> None:
+        super().__init__("its list does not end")
+
+
 class ExportFailed(MarketplaceError):
     """The marketplace does not produce an export."""
 

@@ -1,4 +1,4 @@
-"""Splits a page of licenses, as the marketplace sends it, into records.
+"""Splits a page of a report, as the marketplace sends it, into records.
 
 One bad record must not cost the others. The fast decoder rejects a whole page if one record has a
 lone surrogate or is nested too deeply; such a page is split at its brackets.
@@ -6,6 +6,7 @@ lone surrogate or is nested too deeply; such a page is split at its brackets.
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -16,8 +17,8 @@ MAX_TOKENS: Final = 500_000
 
 
 @dataclass(frozen=True)
-class LicensePage:
-    """The JSON of each license, not decoded yet, and whether another page follows. *total* is the
+class ReportPage:
+    """The JSON of each record, not decoded yet, and whether another page follows. *total* is the
     length of the list, if the marketplace says it."""
 
     records: list[msgspec.Raw]
@@ -25,31 +26,37 @@ class LicensePage:
     total: int | None = None
 
 
-class _Links(msgspec.Struct):
-    next: Any = None
+@cache
+def _envelope(name: str) -> Any:
+    """The type of a page whose records are in the list *name*."""
+    # Licenses have their links in `_links`; by the description of the API, some reports have lists
+    # of them at the top.
+    fields = [
+        ("records", list[msgspec.Raw], msgspec.field(name=name)),
+        ("links", Any, msgspec.field(name="_links", default=None)),
+        ("next", Any, None),
+        ("total", Any, msgspec.field(name="totalCount", default=None)),
+    ]
+    return msgspec.defstruct("_Envelope", fields)
 
 
-class _Envelope(msgspec.Struct):
-    licenses: list[msgspec.Raw]
-    links: _Links | None = msgspec.field(name="_links", default=None)
-    total: Any = msgspec.field(name="totalCount", default=None)
-
-
-def decode_page(body: bytes) -> LicensePage:
-    """The page in *body*; raises what msgspec raises if it is not one."""
+def decode_page(body: bytes, name: str = "licenses") -> ReportPage:
+    """The page in *body*, whose records are in the list *name*. Raises what msgspec raises if it is
+    not one."""
     try:
-        envelope = msgspec.json.decode(body, type=_Envelope)
-        records = envelope.licenses
+        envelope = msgspec.json.decode(body, type=_envelope(name))
+        records = envelope.records
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, RecursionError):
-        if (parts := _split(body)) is None:
+        if (parts := _split(body, f'"{name}"'.encode())) is None:
             raise
         rest, records = parts
-        envelope = msgspec.json.decode(rest, type=_Envelope)
+        envelope = msgspec.json.decode(rest, type=_envelope(name))
+    links = envelope.links if isinstance(envelope.links, dict) else {}
     # The link's target is not reliable, only its presence.
-    has_more = bool(envelope.links and envelope.links.next)
-    return LicensePage(records, has_more, _count(envelope.total))
+    has_more = bool(links.get("next") or envelope.next)
+    return ReportPage(records, has_more, _count(envelope.total))
 
 
 def _count(value: Any) -> int | None:
@@ -60,8 +67,8 @@ def _count(value: Any) -> int | None:
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{},]', re.DOTALL)
 
 
-def _split(body: bytes) -> tuple[bytes, list[msgspec.Raw]] | None:
-    """The page without its records, and the records; None without a complete list of licenses."""
+def _split(body: bytes, list_name: bytes) -> tuple[bytes, list[msgspec.Raw]] | None:
+    """The page without its records, and the records; None without a complete list of them."""
     depth, name = 0, b""
     # Where the list begins, and the commas between its records.
     start = 0
@@ -72,7 +79,7 @@ def _split(body: bytes) -> tuple[bytes, list[msgspec.Raw]] | None:
             return None
         if text in b"[{":
             depth += 1
-            if depth == 2 and text == b"[" and name == b'"licenses"':
+            if depth == 2 and text == b"[" and name == list_name:
                 start = token.end()
         elif text in b"]}":
             if depth == 2 and start:

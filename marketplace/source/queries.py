@@ -38,7 +38,7 @@ def queries_for(run: SyncRun, connection: Connection) -> list[LicenseQuery]:
     """
     lists = _lists(run, connection)
     if (run.trial_report or run.report) == Report.DATES:
-        return [part for query in lists for part in _quarters(query, run.requested_at.date())]
+        return [part for query in lists for part in quarters(query, run.requested_at.date())]
     if run.splits_insights:
         return [part for query in lists for part in halves(query)]
     return lists
@@ -75,7 +75,7 @@ def halves(query: LicenseQuery) -> tuple[LicenseQuery, LicenseQuery]:
     )
 
 
-def _quarters(query: LicenseQuery, today: date) -> Iterator[LicenseQuery]:
+def quarters(query: LicenseQuery, today: date) -> Iterator[LicenseQuery]:
     """The licenses from before data insights, of each quarter since, and of the future."""
     older, _ = halves(query)
     yield older

@@ -17,7 +17,7 @@ from marketplace.runs import scheduling
 from marketplace.runs.sync import SyncEnvironment, run_sync
 from marketplace.source import client
 from marketplace.source.client import Credentials, LicenseQuery, MarketplaceClient, RetryPolicy
-from marketplace.source.pages import LicensePage
+from marketplace.source.pages import ReportPage
 
 # The time of the simulator's records.
 NOON = datetime(2026, 9, 24, 12, tzinfo=UTC)
@@ -49,7 +49,7 @@ def with_page_callback(on_page: Callable[[int], None]) -> client.ClientFactory:
         client = fast_client(credentials)
         ask = client.licenses
 
-        def licenses(developer_id: str, query: LicenseQuery, offset: int) -> LicensePage:
+        def licenses(developer_id: str, query: LicenseQuery, offset: int) -> ReportPage:
             try:
                 return ask(developer_id, query, offset)
             finally:

@@ -25,7 +25,7 @@ from marketplace.source.errors import (
     MarketplaceUnavailable,
     UnexpectedResponse,
 )
-from marketplace.source.pages import LicensePage
+from marketplace.source.pages import ReportPage
 from marketplace.source.responses import parse_retry_after
 from tests.cases import each
 from tests.marketplace.connections import NOON
@@ -114,7 +114,7 @@ def test_the_parameters_of_a_page_of_licenses(
     common = {"productId": "prod-1", "withDataInsights": "true", "limit": "50", "offset": "100"}
     exactly = matchers.query_param_matcher({**common, **parameters})
     http.get(LICENSES, match=[exactly], json={"licenses": [], "_links": {}})
-    assert speaker.licenses("dev-1", query, 100) == LicensePage([], has_more=False)
+    assert speaker.licenses("dev-1", query, 100) == ReportPage([], has_more=False)
 
 
 def test_an_identifier_cannot_change_the_path(

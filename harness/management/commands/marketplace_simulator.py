@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from harness.demo.licenses import showcase_licenses
+from harness.demo.licenses import showcase_licenses, showcase_reports
 from harness.marketplace.feed import Feed
 from harness.marketplace.server import Simulator
 from harness.marketplace.vendor import create_vendor
@@ -84,7 +84,9 @@ class Command(BaseCommand):
 def _showcase(licenses: int, today: date, seed: int, port: int) -> Simulator:
     vendor = create_vendor(seed)
     records = showcase_licenses(vendor, seed, licenses, today)
-    return Simulator(Feed(records), vendor, port=port)
+    simulator = Simulator(Feed(records), vendor, port=port)
+    simulator.other_reports.reports = showcase_reports(vendor, seed, licenses, today)
+    return simulator
 
 
 def instructions(simulator: Simulator) -> str:
