@@ -13,6 +13,8 @@ class MarketplaceConfig(AppConfig):
         post_migrate.connect(_schedule_syncs, sender=self)
         # Models cannot be imported earlier.
         import_module("marketplace.forgetting").register_eraser()
+        import_module("marketplace.ledger.erasing").register_eraser()
+        import_module("marketplace.ledger.recomputation").register()
         import_module("marketplace.runs.scheduling").register_times()
         import_module("marketplace.user_names").register()
 

@@ -15,6 +15,7 @@ from engagement.messages import Group, ReceivedMessage
 from engagement.recording import suppression
 from engagement.recording.record import record
 from engagement.traits import Source, read_stamp
+from marketplace.ledger import observations
 from marketplace.licenses import conversion, duplicates
 from marketplace.licenses.conversion import (
     InvalidRecord,
@@ -106,6 +107,10 @@ def mark_unlisted(run: SyncRun, product_id: int, now: datetime) -> None:
             License.objects.filter(product=product_id, key__in=keys).update(
                 unlisted_since=run.started_at
             )
+            assert run.started_at is not None
+            observations.mark_unlisted(product_id, keys, run.started_at)
+            if is_done:
+                observations.note_look(product_id, run.started_at)
             counts = Counter(unlisted=len(batch))
             counts += _write_traits(product_id, _accounts_of(product_id, batch), {}, run, now)
             progress.advance(run, progress.same_step(run), counts)
@@ -117,6 +122,7 @@ def _store(run: SyncRun, product_id: int, merge: Merge, now: datetime) -> Counte
     if not changed:
         return Counter()
     _write_licenses(product_id, merge, run)
+    observations.observe(product_id, changed.values(), now)
     left_accounts = {stored[key].cloud_id for key in changed if key in stored} - {""}
     cloud_ids = left_accounts | _accounts_of(product_id, changed.values())
     return _write_traits(product_id, cloud_ids, changed, run, now)

@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef, Subquery
 from core import wakeups
 from core.database import clocks, sql
 from marketplace.models import Connection, SyncRun
-from marketplace.runs import locks
+from marketplace.runs import lifecycle
 from marketplace.runs.lifecycle import BACKOFF, stop_unfinished, unfinished_runs
 from marketplace.runs.timetable import Timetable, load_timetable
 
@@ -195,7 +195,7 @@ _DUE: LiteralString = """
 
 def due_connection_ids(now: datetime) -> list[int]:
     """The connections whose run needs a worker: its time has come, or its worker died."""
-    parameters = {"now": now, "namespace": locks.NAMESPACE, "modulus": locks.MODULUS}
+    parameters = {"now": now, "namespace": lifecycle.NAMESPACE, "modulus": lifecycle.MODULUS}
     return [row[0] for row in sql.fetch(_DUE, parameters)]
 
 

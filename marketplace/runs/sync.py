@@ -10,12 +10,12 @@ from typing import TypeAlias
 from core.fields import DecryptionError
 from core.garbage import pause_gc
 from marketplace import texts
+from marketplace.ledger import observations
 from marketplace.models import Connection, Report, SyncRun
 from marketplace.runs import (
     failures,
     insights,
     lifecycle,
-    locks,
     outcomes,
     progress,
     reports,
@@ -67,7 +67,7 @@ def run_sync(connection_id: int, environment: SyncEnvironment) -> None:
     Returns when the sync has ended, was suspended, or is out of time; in the last case it wakes a
     worker to resume it. Raises database errors; the run then resumes from its last position.
     """
-    with locks.try_lock_connection(connection_id) as is_locked:
+    with lifecycle.try_lock_connection(connection_id) as is_locked:
         if not is_locked:
             return
         run = lifecycle.claim(connection_id, environment.clock())
@@ -88,6 +88,8 @@ def _work_on(run: SyncRun, environment: SyncEnvironment) -> None:
             outcomes.check_usable(run)
             if outcomes.is_exhaustive(run):
                 mark_unlisted(run, run.connection.product_id, clock())
+            elif run.kind != SyncRun.Kind.RECENT:
+                observations.note_seen(run, run.connection.product_id)
     except lifecycle.Superseded:
         return
     except outcomes.NothingUsable as outcome:

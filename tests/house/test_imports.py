@@ -47,7 +47,7 @@ BOUNDS = {
     "access": (5, 13),
     "ingestion": (6, 58),
     "readapi": (8, 72),
-    "marketplace": (6, 31),
+    "marketplace": (6, 36),
     "notifications": (7, 29),
     "exports": (6, 29),
     "console": (5, 13),
@@ -57,7 +57,7 @@ BOUNDS = {
 # these by name, and rooms of the package import none of them.
 DRAWN = ["core", "engagement", "access", "ingestion", "marketplace", "console", "config"]
 UNDRAWN = {"__init__", "apps", "management", "templatetags", "wsgi"}
-PRODUCT_LINES = 66_300
+PRODUCT_LINES = 68_700
 # What a message runs through from the request to its score.
 HOT_PATH = (
     "ingestion/doors",

@@ -13,7 +13,7 @@ from harness.marketplace.faults import Endpoint, ErrorStatus
 from harness.marketplace.server import Simulator
 from marketplace import connecting
 from marketplace.models import Connection
-from marketplace.runs import lifecycle, locks, scheduling, sync
+from marketplace.runs import lifecycle, scheduling, sync
 from tests.engagement.history import group, tell
 from tests.marketplace.connections import (
     HOUR,
@@ -233,7 +233,7 @@ def test_a_killed_workers_lock_is_free(connection: Connection) -> None:
     killed = threading.Event()
 
     def hold() -> None:
-        with locks.try_lock_connection(connection.pk) as is_free:
+        with lifecycle.try_lock_connection(connection.pk) as is_free:
             assert is_free
             has_lock.set()
             assert killed.wait(timeout=20)
@@ -242,13 +242,13 @@ def test_a_killed_workers_lock_is_free(connection: Connection) -> None:
 
     holder = Eventually(hold)
     assert has_lock.wait(timeout=20)
-    with locks.try_lock_connection(connection.pk) as is_free:
+    with lifecycle.try_lock_connection(connection.pk) as is_free:
         assert not is_free
-    with locks.try_lock_connection(connection.pk + 1) as is_free:
+    with lifecycle.try_lock_connection(connection.pk + 1) as is_free:
         assert is_free, "each connection has its own"
     killed.set()
     holder.result()
-    with locks.try_lock_connection(connection.pk) as is_free:
+    with lifecycle.try_lock_connection(connection.pk) as is_free:
         assert is_free
 
 

@@ -1,0 +1,1 @@
+"""What happened to each license: observations of its states, and the events that follow."""

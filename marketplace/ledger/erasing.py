@@ -1,0 +1,52 @@
+"""Deletes the ledger of a forgotten account's licenses."""
+
+from datetime import datetime
+
+from django.db.models import Q
+
+from engagement.recording.suppression import SubjectRef, SubjectScope
+from engagement.removal import forgetting
+from marketplace.ledger.relations import SITE
+from marketplace.models import (
+    Feedback,
+    Ledger,
+    LedgerLicense,
+    LicenseAlias,
+    LicenseEvent,
+    Observation,
+    Transaction,
+)
+
+
+def register_eraser() -> None:
+    forgetting.register_eraser(erase_ledger)
+
+
+def erase_ledger(subject: SubjectRef, now: datetime) -> None:
+    """Delete the ledger of each license that was ever on the account's site. One that moved
+    elsewhere gets a new ledger from its present state."""
+    if subject.scope != SubjectScope.ACCOUNT:
+        return
+    of_product = Q(product=subject.product_id)
+    own = LedgerLicense.objects.filter(of_product, links__contains=[SITE + subject.external_id])
+    rows = list(own.values_list("license", "links"))
+    if not rows:
+        return
+    licenses = [license for license, _ in rows]
+    aliases = LicenseAlias.objects.filter(of_product, license__in=licenses)
+    names = list(aliases.values_list("name", flat=True))
+    links = {link for _, links in rows for link in links}
+    linked = LedgerLicense.objects.filter(of_product, links__overlap=sorted(links))
+    for report in (Transaction, Feedback):
+        report.objects.filter(of_product, names__overlap=names).delete()
+    # What linked licenses say of them goes, too, and is computed again without them.
+    others = list(linked.exclude(license__in=licenses).values_list("license", flat=True))
+    LicenseEvent.objects.filter(
+        of_product, license__in=others, details__license__in=licenses
+    ).delete()
+    LedgerLicense.objects.filter(of_product, license__in=others, stale=0).update(
+        stale=LedgerLicense.Stale.LINKED
+    )
+    for model in (Observation, LicenseEvent, LicenseAlias, LedgerLicense):
+        model.objects.filter(of_product, license__in=licenses).delete()
+    Ledger.objects.filter(of_product).update(needs_fill=True)

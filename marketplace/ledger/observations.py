@@ -1,0 +1,363 @@
+"""Stores the states in which syncs and the marketplace's history show licenses.
+
+A state that is stored already costs no write: ``Ledger.looked_at`` says that it was seen again.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, Final, LiteralString, NamedTuple
+
+import msgspec
+
+from core.database import sql
+from marketplace.licenses import conversion
+from marketplace.licenses.conversion import ParsedLicense
+from marketplace.licenses.record_fields import Fields
+from marketplace.models import (
+    LICENSE_KEY_LENGTH,
+    Ledger,
+    LedgerLicense,
+    Observation,
+    SyncRun,
+)
+
+# The fields of a state. Everything else is noise, or personal.
+STATE_FIELDS: Final = (
+    *("appEdition", "cloudId", "hosting", "inGracePeriod", "invoiceDunningReason"),
+    *("latestEvaluationStartDate", "latestMaintenanceStartDate", "licenseLevel", "licenseType"),
+    *("maintenanceEndDate", "maintenanceStartDate", "multiInstanceEntitlementId"),
+    *("multiInstanceEntitlementNumber", "status", "tier", "upgradeEvaluatingEdition"),
+    "upgradeEvaluationStartDate",
+)
+# Only rows with data insights have these, so their absence means nothing.
+FACT_FIELDS: Final = ("installedOnSandbox", "evaluationLicense", "evaluationSaleDate")
+# The ids of a license, the surest first.
+NAME_FIELDS: Final = ("appEntitlementNumber", "appEntitlementId", "licenseId", "addonLicenseId")
+_LINK_FIELDS: Final = {
+    "cloudId": "site:",
+    "evaluationLicense": "id:",
+    "transactionAccountId": "purchaser:",
+    "hostEntitlementId": "host:",
+}
+_SYNC, _HISTORY = Observation.Source.SYNC.value, Observation.Source.HISTORY.value
+
+
+class SeenState(NamedTuple):
+    """A row of ``Observation``; ``fields`` are JSON."""
+
+    license: str
+    as_of: date
+    digest: bytes
+    fields: bytes
+    first_seen: datetime
+    last_seen: datetime
+    source: str
+
+
+@dataclass
+class _Entry:
+    """A ledger license that is being brought up to date.
+
+    ``was`` is its latest observation before, None if it is new; no look has confirmed that since
+    the license left the reports, unless it ``was_listed``.
+    """
+
+    license: str
+    key: str
+    cloud_id: str
+    as_of: date
+    digest: bytes
+    facts: dict[str, Any]
+    links: set[str]
+    listings: list[Any]
+    seen_at: datetime | None
+    was: tuple[date, bytes] | None = None
+    was_listed: bool = True
+    is_changed: bool = False
+
+    @property
+    def is_listed(self) -> bool:
+        return not self.listings or bool(self.listings[-1][1])
+
+
+def names_of(fields: Fields) -> list[str]:
+    """The license's ids, the surest first."""
+    values = (fields.get(name) for name in NAME_FIELDS)
+    return [
+        value for value in values if isinstance(value, str) and len(value) <= LICENSE_KEY_LENGTH
+    ]
+
+
+def encode_state(fields: Fields) -> tuple[bytes, bytes]:
+    """The JSON of the state and its digest."""
+    encoded = msgspec.json.encode({name: fields[name] for name in STATE_FIELDS if name in fields})
+    return encoded, hashlib.blake2b(encoded, digest_size=16).digest()
+
+
+def _links(fields: Fields) -> set[str]:
+    links = {f"id:{name}" for name in names_of(fields)}
+    links |= {f"{link}{fields[name]}" for name, link in _LINK_FIELDS.items() if fields.get(name)}
+    if parent := conversion.parent_key(fields):
+        links.add(f"parent:{parent}")
+    return links
+
+
+# --- From syncs -----------------------------------------------------------------------------
+
+
+def observe(product_id: int, rows: Iterable[ParsedLicense], now: datetime) -> None:
+    """Store the states of these licenses, which a sync or the first fill found new or changed.
+
+    It writes only, in the caller's transaction, which holds the product.
+    """
+    ordered = sorted(rows, key=lambda row: row.key)
+    if not ordered:
+        return
+    ledger, _ = Ledger.objects.get_or_create(product_id=product_id)
+    names = {row.key: names_of(row.fields) or [row.key] for row in ordered}
+    licenses = find_licenses(product_id, [name for each in names.values() for name in each])
+    entries = _load_entries(product_id, set(licenses.values()))
+    aliases: dict[str, str] = {}
+    states = []
+    for row in ordered:
+        license = next((licenses[name] for name in names[row.key] if name in licenses), row.key)
+        new_names = dict.fromkeys(
+            (name for name in names[row.key] if name not in licenses), license
+        )
+        licenses |= new_names
+        aliases |= new_names
+        entry = entries.get(license)
+        if entry is None:
+            entry = entries[license] = _new_entry(license, row)
+        if state := _update(entry, row, now):
+            states.append(state)
+    changed = [entry for entry in entries.values() if entry.is_changed]
+    _keep_last_seen(product_id, changed, ledger)
+    _write_entries(product_id, changed, ledger)
+    _write_aliases(product_id, aliases)
+    store_states(product_id, states)
+
+
+def _new_entry(license: str, row: ParsedLicense) -> _Entry:
+    return _Entry(license, row.key, row.cloud_id, date.min, b"", {}, set(), [], None)
+
+
+def _update(entry: _Entry, row: ParsedLicense, now: datetime) -> SeenState | None:
+    """Bring the entry up to date. Returns the state if it is another than the latest."""
+    today = now.astimezone(UTC).date()
+    encoded, digest = encode_state(row.fields)
+    facts: dict[str, Any] = {name: row.fields[name] for name in FACT_FIELDS if name in row.fields}
+    links = _links(row.fields)
+    is_known = facts.items() <= entry.facts.items() and links <= entry.links
+    if digest == entry.digest and is_known and entry.is_listed and entry.key == row.key:
+        return None
+    entry.is_changed = True
+    entry.key, entry.cloud_id = row.key, row.cloud_id
+    entry.facts |= facts
+    entry.links |= links
+    if not entry.is_listed:
+        entry.listings.append([today.isoformat(), True])
+    if digest == entry.digest:
+        return None
+    updated = conversion.updated_ordinal(row.fields)
+    as_of = min(date.fromordinal(updated), today) if updated else today
+    # A state that changed without another last update is true since today, as far as we know.
+    entry.as_of = as_of if as_of > entry.as_of else max(today, entry.as_of)
+    entry.digest = digest
+    return SeenState(entry.license, entry.as_of, digest, encoded, now, now, _SYNC)
+
+
+def mark_unlisted(product_id: int, keys: Collection[str], now: datetime) -> None:
+    """Note that these licenses left the reports. From now on, no look confirms their state."""
+    licenses = find_licenses(product_id, keys)
+    ledger = Ledger.objects.filter(product=product_id).first()
+    entries = _load_entries(product_id, set(licenses.values()))
+    # A license that has another key by now is listed under that.
+    leavers = [entry for entry in entries.values() if entry.is_listed and entry.key in keys]
+    for entry in leavers:
+        entry.listings.append([now.astimezone(UTC).date().isoformat(), False])
+    if ledger is not None:
+        _keep_last_seen(product_id, leavers, ledger)
+        _write_entries(product_id, leavers, ledger)
+
+
+def note_look(product_id: int, looked_at: datetime) -> None:
+    """Note that a sync began then that found or marked every license."""
+    Ledger.objects.update_or_create(
+        product_id=product_id, defaults={"looked_at": looked_at, "needs_fill": True}
+    )
+
+
+_NOTE_SEEN: LiteralString = """
+    UPDATE marketplace_ledgerlicense l
+    SET seen_at = %(at)s,
+        stale = CASE WHEN l.deadline <= %(on)s THEN GREATEST(l.stale, 1) ELSE l.stale END
+    FROM marketplace_licensealias a
+    WHERE a.product_id = %(product)s AND l.product_id = %(product)s AND a.license = l.license
+      AND a.name IN (SELECT unnest(s.keys) FROM marketplace_seenlicenses s WHERE s.run_id = %(run)s)
+"""
+
+
+def note_seen(run: SyncRun, product_id: int) -> None:
+    """Note which licenses the run found unchanged, because it could not look for every one."""
+    assert run.started_at is not None
+    on = run.started_at.astimezone(UTC).date()
+    sql.execute(_NOTE_SEEN, {"at": run.started_at, "on": on, "product": product_id, "run": run.pk})
+
+
+# --- From the marketplace's history ----------------------------------------------------------
+
+
+def add_history(product_id: int, rows: Iterable[tuple[ParsedLicense, date]]) -> int:
+    """Store the states of licenses that the marketplace's history shows, each with its day; return
+    how many. Licenses that no sync has met are left out. Writes only."""
+    named = [(row, as_of, names_of(row.fields) or [row.key]) for row, as_of in rows]
+    licenses = find_licenses(product_id, [name for *_, names in named for name in names])
+    states = []
+    for row, as_of, names in named:
+        license = next((licenses[name] for name in names if name in licenses), None)
+        if license is not None:
+            encoded, digest = encode_state(row.fields)
+            at = datetime(as_of.year, as_of.month, as_of.day, tzinfo=UTC)
+            states.append(SeenState(license, as_of, digest, encoded, at, at, _HISTORY))
+    store_states(product_id, states)
+    mark_changed(product_id, {state.license for state in states})
+    return len(states)
+
+
+def mark_changed(product_id: int, names: Collection[str]) -> None:
+    """Have the events of these licenses, by any of their ids, computed again. Writes only."""
+    licenses = set(find_licenses(product_id, names).values())
+    LedgerLicense.objects.filter(product=product_id, license__in=sorted(licenses)).update(
+        stale=LedgerLicense.Stale.CHANGED
+    )
+
+
+# --- Tables ---------------------------------------------------------------------------------
+
+_FIND: LiteralString = """
+    SELECT a.name, a.license
+    FROM unnest(%(products)b::bigint[], %(names)b::text[]) AS k(product_id, name)
+    JOIN marketplace_licensealias a USING (product_id, name)
+"""
+_LOAD: LiteralString = """
+    SELECT l.license, l.key, l.cloud_id, l.as_of, l.digest, l.facts::text, l.links,
+           l.listings::text, l.seen_at
+    FROM unnest(%(products)b::bigint[], %(licenses)b::text[]) AS k(product_id, license)
+    JOIN marketplace_ledgerlicense l USING (product_id, license)
+    ORDER BY l.license
+    FOR NO KEY UPDATE OF l
+"""
+_KEEP_LAST_SEEN: LiteralString = """
+    UPDATE marketplace_observation o SET last_seen = GREATEST(o.last_seen, k.last_seen)
+    FROM unnest(%(licenses)b::text[], %(days)b::date[], %(digests)b::bytea[],
+                %(last_seen)b::timestamptz[]) AS k(license, as_of, digest, last_seen)
+    WHERE o.product_id = %(product)s AND o.license = k.license AND o.as_of = k.as_of
+      AND o.digest = k.digest
+"""
+_WRITE_ENTRIES: LiteralString = """
+    INSERT INTO marketplace_ledgerlicense (product_id, license, key, cloud_id, as_of, digest, facts,
+        links, listings, is_new, stale)
+    SELECT %(product)s, k.license, k.key, k.cloud_id, k.as_of, k.digest, k.facts::jsonb,
+           ARRAY(SELECT jsonb_array_elements_text(k.links::jsonb)), k.listings::jsonb, %(is_new)s, 2
+    FROM unnest(%(licenses)b::text[], %(keys)b::text[], %(cloud_ids)b::text[], %(days)b::date[],
+                %(digests)b::bytea[], %(facts)b::text[], %(links)b::text[], %(listings)b::text[])
+         AS k(license, key, cloud_id, as_of, digest, facts, links, listings)
+    ON CONFLICT (product_id, license) DO UPDATE
+    SET key = excluded.key, cloud_id = excluded.cloud_id, as_of = excluded.as_of,
+        digest = excluded.digest, facts = excluded.facts, links = excluded.links,
+        listings = excluded.listings, stale = 2
+"""
+_WRITE_ALIASES: LiteralString = """
+    INSERT INTO marketplace_licensealias (product_id, name, license)
+    SELECT %(product)s, k.name, k.license
+    FROM unnest(%(names)b::text[], %(licenses)b::text[]) AS k(name, license)
+    ON CONFLICT DO NOTHING
+"""
+# The same state again, for example as a part of the history, widens the days on which it was seen.
+_STORE_STATES: LiteralString = """
+    INSERT INTO marketplace_observation AS o (product_id, license, as_of, digest, fields,
+        first_seen, last_seen, source)
+    SELECT %(product)s, k.license, k.as_of, k.digest, k.fields::jsonb, k.first_seen, k.last_seen,
+           k.source
+    FROM unnest(%(license)b::text[], %(as_of)b::date[], %(digest)b::bytea[], %(fields)b::text[],
+                %(first_seen)b::timestamptz[], %(last_seen)b::timestamptz[], %(source)b::text[])
+         AS k(license, as_of, digest, fields, first_seen, last_seen, source)
+    ON CONFLICT (product_id, license, as_of, digest) DO UPDATE
+    SET first_seen = LEAST(o.first_seen, excluded.first_seen),
+        last_seen = GREATEST(o.last_seen, excluded.last_seen),
+        source = CASE WHEN excluded.source = 'history' THEN excluded.source ELSE o.source END
+"""
+
+
+def find_licenses(product_id: int, names: Collection[str]) -> dict[str, str]:
+    """The ledger's name of each license, by any of its ids."""
+    if not names:
+        return {}
+    unique = sorted(set(names))
+    rows = sql.fetch(_FIND, {"products": [product_id] * len(unique), "names": unique})
+    return dict(rows)
+
+
+def _load_entries(product_id: int, licenses: Collection[str]) -> dict[str, _Entry]:
+    if not licenses:
+        return {}
+    keys = sorted(licenses)
+    rows = sql.fetch(_LOAD, {"products": [product_id] * len(keys), "licenses": keys})
+    entries = {}
+    for license, key, cloud_id, as_of, digest, facts, links, listings, seen_at in rows:
+        entry = entries[license] = _Entry(
+            license, key, cloud_id, as_of, digest, msgspec.json.decode(facts), set(links),
+            msgspec.json.decode(listings), seen_at, (as_of, digest),
+        )  # fmt: skip
+        entry.was_listed = entry.is_listed
+    return entries
+
+
+def _keep_last_seen(product_id: int, entries: Sequence[_Entry], ledger: Ledger) -> None:
+    """Write when the latest states before these were last seen, which nothing says any more."""
+    looks_kept = []
+    for entry in entries:
+        looks = [entry.seen_at, ledger.looked_at if entry.was_listed else None]
+        last_seen = max(filter(None, looks), default=None)
+        if entry.was is not None and last_seen is not None:
+            looks_kept.append((entry.license, *entry.was, last_seen))
+    if looks_kept:
+        arrays = sql.arrays(looks_kept, "licenses", "days", "digests", "last_seen")
+        sql.execute(_KEEP_LAST_SEEN, {"product": product_id, **arrays})
+
+
+def _write_entries(product_id: int, entries: Sequence[_Entry], ledger: Ledger) -> None:
+    if not entries:
+        return
+    rows = [
+        (
+            entry.license, entry.key, entry.cloud_id, entry.as_of, entry.digest,
+            _json(entry.facts), _json(sorted(entry.links)), _json(entry.listings),
+        )
+        for entry in sorted(entries, key=lambda entry: entry.license)
+    ]  # fmt: skip
+    names = ("licenses", "keys", "cloud_ids", "days", "digests", "facts", "links", "listings")
+    is_new = ledger.filled_at is not None
+    parameters = {"product": product_id, "is_new": is_new, **sql.arrays(rows, *names)}
+    sql.execute(_WRITE_ENTRIES, parameters)
+
+
+def _write_aliases(product_id: int, aliases: dict[str, str]) -> None:
+    if aliases:
+        arrays = sql.arrays(sorted(aliases.items()), "names", "licenses")
+        sql.execute(_WRITE_ALIASES, {"product": product_id, **arrays})
+
+
+def store_states(product_id: int, states: Iterable[SeenState]) -> None:
+    """Store the states, each once. Writes only."""
+    once = {state[:3]: state for state in states}
+    rows = [once[key]._replace(fields=once[key].fields.decode()) for key in sorted(once)]  # type: ignore[arg-type]
+    if rows:
+        sql.execute(_STORE_STATES, {"product": product_id, **sql.arrays(rows, *SeenState._fields)})
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
