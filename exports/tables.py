@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 from engagement import changes
+from engagement.activity.reading import shown_alarms
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
 from engagement.orders.columns import COLUMNS, ColumnType, Facts
@@ -82,7 +83,9 @@ def _columns(own_id: str, names: str) -> list[SubjectColumn]:
     return [COLUMNS["id"], tracking_id, _OLD_NAME, *others]
 
 
-_ACCOUNT_COLUMNS = _columns("groupId", f"name domain {_SCORES} active_users total_users {_TIMES}")
+_ACCOUNT_COLUMNS = _columns(
+    *("groupId", f"name domain {_SCORES} active_users total_users {_TIMES} activity activity_since")
+)
 _USER_COLUMNS = _columns("userId", f"email name account_id {_SCORES} {_TIMES}")
 
 
@@ -112,8 +115,11 @@ def _subject_table(scope: Scope, columns: Sequence[SubjectColumn]) -> TableInfo:
 def _read_rows(kind: SubjectKind, span: Span, after: int) -> tuple[list[int], list[Any]]:
     """The next ids of the span, and the engagement rows of those that are there."""
     columns = (*_ENGAGEMENT, "last_active_at", *(f"{kind.path}{name}" for name in _SUBJECT))
-    columns += ("active_users", "total_users") if kind.scope == "account" else ("user__account",)
+    is_account = kind.scope == "account"
+    columns += ("active_users", "total_users", "activity") if is_account else ("user__account",)
     rows = kind.engagement_rows(span.score_set).select_related(kind.scope).only(*columns)
+    if is_account:
+        rows = rows.annotate(shown_alarms=shown_alarms(span.score_set))
     rows = rows.order_by(kind.id_column)
     if span.since is None:
         page = list(rows.filter(**{f"{kind.id_column}__gt": after})[:ROWS_PER_FETCH])

@@ -91,6 +91,18 @@ class InsightBefore(ScoreBefore, frozen=True, kw_only=True):
 
 class InsightAfter(ScoreAfter, frozen=True, kw_only=True):
     has_insight: bool
+    outcome: (
+        Annotated[
+            Literal["recovered", "settled", "replaced"],
+            Meta(
+                description="How an alarm ended: back to usual; settled, so that the new level is "
+                "the usual one now; or replaced, because data that came later decided otherwise. "
+                "Missing if the insight tells of no alarm, or if its alarm goes on as another "
+                "insight."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class SubjectMessage(_Part, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from engagement.activity import reading
 from engagement.metric_names import Scope
 from engagement.models import Workspace
 from engagement.scores import history, insights, metrics
@@ -86,13 +87,19 @@ class AccountDetails(SubjectDetails):
             self.row, self.score_set, self.counts.all_time, self.subject.traits
         )
 
+    @cached_property
+    def alarms(self) -> reading.AccountAlarms:
+        account_id = self.subject.pk
+        alarms = reading.alarms_by_account(self.score_set, [account_id])
+        return alarms.get(account_id, reading.NO_ALARMS)
+
+    @property
+    def activity(self) -> reading.Activity:
+        return self.alarms.activity(self.row.activity)
+
     def insights_record(self) -> list[records.InsightRecord]:
         account_insights = insights.account_insights(
-            self.score_set,
-            self.row,
-            self.metrics,
-            self.counts.event_points,
-            names_users=self.shows_users,
+            self.score_set, self.row, self.metrics, self.alarms, names_users=self.shows_users
         )
         return [serializers.insight(insight) for insight in account_insights]
 

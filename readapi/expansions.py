@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engagement.activity import reading
 from engagement.license_traits import SEATS_TRAIT
 from engagement.metric_names import Scope
 from engagement.models import Workspace
@@ -23,12 +24,17 @@ def records(
 ) -> list[Mapping[str, object]]:
     """The records of *rows*, which ``queries.expand`` prepared. One statement for all metrics."""
     build: Any = serializers.account_record if scope == "account" else serializers.user_record
+    activities: dict[int, dict[str, Any]] = {}
+    if scope == "account" and rows:
+        states = reading.activities(serializers.score_set(workspace), rows)
+        activities = {id: {"activity": state} for id, state in states.items()}
     all_time = _all_time(scope, workspace, rows) if "metrics" in expansions else None
     return [
         build(
             row,
             workspace,
             links,
+            **activities.get(_id(scope, row), {}),
             metrics=_metrics(scope, workspace, row, all_time[_id(scope, row)])
             if all_time
             else None,

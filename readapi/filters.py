@@ -5,12 +5,13 @@ from typing import Any, cast
 
 from django.db.models import QuerySet
 
-from engagement.insight_kinds import InsightKind
+from engagement.insight_kinds import ACTIVITY_LABELS, ActivityState, InsightKind
 from engagement.metric_names import Scope
 from engagement.models import Segment, Workspace
 from engagement.rules.rules import (
     MAX_TEXT_LENGTH,
     MAX_TRAIT_NAME_LENGTH,
+    ActivityCondition,
     Condition,
     MetricCondition,
     Rule,
@@ -80,6 +81,8 @@ def parse(query: Parameters, scope: Scope) -> ListFilter:
     if min_score := parameters.score(query, "min_score"):
         conditions.append(MetricCondition("engagement_score", "at_least", min_score))
     conditions += [_trait_condition(*pair) for pair in parameters.traits_equal(query)]
+    if state := parameters.choice(query, "activity", tuple(ACTIVITY_LABELS)):
+        conditions.append(ActivityCondition(cast(ActivityState, state)))
     insight = parameters.choice(query, "insight", INSIGHT_KINDS)
     return ListFilter(scope, lookups, tuple(conditions), cast(InsightKind | None, insight))
 

@@ -23,6 +23,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce, Greatest, JSONObject, Left, Lower
 from django.db.models.lookups import Exact
 
+from engagement.activity.reading import last_decided_day
 from engagement.license_traits import SEATS_TRAIT
 from engagement.metric_names import Scope
 from engagement.models import (
@@ -81,12 +82,14 @@ def workspaces(
     *,
     with_counts: bool = False,
 ) -> QuerySet[Workspace]:
-    """The product's workspaces with their published scores.
+    """The product's workspaces with their published scores, and the last day after which their
+    alarms were decided.
 
     Quantiles are long, and only percentiles need them. *with_counts* adds the cached counts.
     """
     scores = "scores__cached_counts" if with_counts else "scores"
     rows = Workspace.objects.filter(product=product).select_related(scores)
+    rows = rows.annotate(decided_for=last_decided_day())
     if quantiles_of == "both":
         return rows
     unneeded = {"user", "account"} - {quantiles_of}
@@ -102,21 +105,23 @@ def workspace(
 ) -> Workspace:
     """The product's workspace. Raises NotFound for an unknown one and for another product's."""
     rows = workspaces(product, quantiles_of, with_counts=with_counts)
-    return _get_or_not_found(rows.filter(id=workspace_id))
+    workspace = _get_or_not_found(rows.filter(id=workspace_id))
+    if workspace.scores is not None:
+        # What alarms its accounts show is up to the workspace.
+        workspace.scores.workspace = workspace
+    return workspace
 
 
 # The columns of a list. It does not load traits, because they may be large.
 SUMMARY_COLUMNS = ("raw", "raw_yesterday", "raw_last_period", "last_active_at")
-ACCOUNT_SUMMARY_COLUMNS = (*SUMMARY_COLUMNS, "active_users")
+ACCOUNT_SUMMARY_COLUMNS = (*SUMMARY_COLUMNS, "active_users", "activity")
 USER_SUMMARY_COLUMNS = SUMMARY_COLUMNS
 METRIC_COLUMNS = ("event_count", "active_days", "name_count")
 ACCOUNT_METRIC_COLUMNS = (
     *METRIC_COLUMNS,
     "total_users",
-    # Insights compare them.
+    # An insight compares them.
     "top_user_points",
-    "active_users_last_period",
-    "name_count_last_period",
 )
 SUBJECT_COLUMNS = ("traits", "first_seen_at", "last_seen_at", "created_at")
 ACCOUNT_COLUMNS = (

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, NotRequired, TypeAlias, TypedDict, T
 
 from msgspec import Meta
 
-from engagement.insight_kinds import Severity
+from engagement.insight_kinds import ActivityState, Severity, UnknownReason
 from engagement.metric_names import Scope
 from engagement.rules.rules import Condition, Match
 from engagement.scores.formula import Trend
@@ -159,7 +159,28 @@ class AccountName(TypedDict):
     name: str | None
 
 
+class ActivityRecord(TypedDict):
+    """Whether the account does what is usual for it. `settled_lower` and `settled_higher`: it kept
+    a new level, and its alarm ended less than half a year ago."""
+
+    state: ActivityState
+    reason: Annotated[
+        UnknownReason | None,
+        Meta(
+            description="Why the state is `unknown`: so little activity that silence would be "
+            "nothing unusual, too short a history, or no night has decided yet. Otherwise null."
+        ),
+    ]
+    since: Annotated[
+        Day | None, Meta(description="The day that decided the change; null for `steady`.")
+    ]
+    decided_for: Annotated[
+        Day | None, Meta(description="The last complete day that was decided; null before any.")
+    ]
+
+
 class AccountSummary(AccountName):
+    activity: ActivityRecord
     score: Score
     score_change: Change
     active_users: Count
@@ -199,7 +220,15 @@ class InsightRecord(TypedDict):
     kind: Annotated[str, Meta(description="For programs, such as `activity_stopped`.")]
     severity: Severity
     text: Annotated[str, Meta(description="For people: a sentence or two.")]
-    numbers: Annotated[dict[str, Any], Meta(description="The numbers behind the text.")]
+    numbers: Annotated[
+        dict[str, Any],
+        Meta(
+            description="The numbers behind the text. Those of falling, stopped, and rising "
+            "activity have `window_days`, `observed`, `expected`, `expected_low`, "
+            "`expected_high`, `common_change`, `once_in_days`, `p`, `since`, `baseline`, and "
+            "`users`."
+        ),
+    ]
 
 
 class SegmentName(TypedDict):

@@ -1,9 +1,10 @@
 """Builds the records of the read API. Every key is always present; an unknown value is null."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from engagement.activity.reading import Activity
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Segment, Workspace
 from engagement.models.subjects import Subject
@@ -53,11 +54,12 @@ def stats(totals: SubjectTotals) -> records.Stats:
 
 
 def account_summary(
-    row: "RankedAccount", workspace: Workspace, links: LinkBuilder
+    row: "RankedAccount", workspace: Workspace, links: LinkBuilder, activity: Activity
 ) -> records.AccountSummary:
     scores = metrics.compute_scores(row, score_set(workspace))
     return {
         **_account_name(row.account_id, row.tracking_id, row.account_name),
+        "activity": _activity(activity, workspace),
         "score": scores.now,
         "score_change": scores.change,
         "active_users": row.active_users,
@@ -70,11 +72,12 @@ def account_record(
     row: "RankedAccount",
     workspace: Workspace,
     links: LinkBuilder,
+    activity: Activity,
     metrics: AccountMetrics | None = None,
     traits: dict[str, Any] | None = None,
 ) -> records.AccountRecord:
     """An account of a list, with the expansions that are given."""
-    record = cast(records.AccountRecord, account_summary(row, workspace, links))
+    record = cast(records.AccountRecord, account_summary(row, workspace, links, activity))
     if metrics is not None:
         record["metrics"] = _account_metrics(metrics)
     if traits is not None:
@@ -83,10 +86,14 @@ def account_record(
 
 
 def full_account(
-    row: "RankedAccount", workspace: Workspace, metrics: AccountMetrics, links: LinkBuilder
+    row: "RankedAccount",
+    workspace: Workspace,
+    activity: Activity,
+    metrics: AccountMetrics,
+    links: LinkBuilder,
 ) -> records.FullAccount:
     return {
-        **account_summary(row, workspace, links),
+        **account_summary(row, workspace, links, activity),
         "metrics": _account_metrics(metrics),
         **_times(row.account, score_set(workspace)),
     }
@@ -240,6 +247,16 @@ def _last_seen(row: "RankedAccount") -> datetime:
     """The later of the last message that names the account and its last scored event."""
     message_at, active_at = row.account.last_seen_at, row.last_active_at
     return message_at if active_at is None else max(message_at, active_at)
+
+
+def _activity(activity: Activity, workspace: Workspace) -> records.ActivityRecord:
+    decided_for: date | None = vars(workspace)["decided_for"]
+    return {
+        "state": activity.state,
+        "reason": activity.reason,
+        "since": activity.since.isoformat() if activity.since else None,
+        "decided_for": decided_for.isoformat() if decided_for else None,
+    }
 
 
 def _benchmark(raw_score: float | None) -> float | None:

@@ -25,6 +25,12 @@ ACCOUNT: Json = {
     "id": 17,
     "tracking_id": "a1",
     "name": "Example Ltd",
+    "activity": {
+        "state": "falling",
+        "reason": None,
+        "since": "2026-09-04",
+        "decided_for": "2026-09-23",
+    },
     "score": 80.8,
     "score_change": 23.4,
     "active_users": 4,
@@ -88,11 +94,33 @@ LISTED_USER: Json = {**USER, "traits": {"plan": "pro", "role": None}}
 _INSIGHTS: Json = {
     "insights": [
         {
+            "kind": "trend_down",
+            "severity": "warning",
+            "text": "Usually 11–26 active user-days in two weeks, now 4. By chance this account "
+            "would do so less than once in 10 years. Since 4 September. Comparable accounts: +2%.",
+            "numbers": {
+                "window_days": 14,
+                "observed": 4,
+                "expected": 18.0,
+                "expected_low": 11,
+                "expected_high": 26,
+                "common_change": 0.02,
+                "once_in_days": 3652,
+                "p": 0.0004,
+                "since": "2026-09-04",
+                "baseline": {"from": "2026-05-01", "to": "2026-08-20", "weeks": 16},
+                "users": 6,
+                "score": 80.8,
+                "score_last_period": 57.4,
+                "score_change": 23.4,
+            },
+        },
+        {
             "kind": "seats_unused",
             "severity": "notice",
             "text": "Only 4 of 50 licensed seats are active (8%).",
             "numbers": {"active_users": 4, "seats": 50, "license_utilization": 0.08},
-        }
+        },
     ]
 }
 FULL_ACCOUNT: Json = {**ACCOUNT, "metrics": {**_METRICS, **_ACCOUNT_METRICS}, **_TIMES}

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from config.openapi.pieces import Json, list_query, query
+from engagement.insight_kinds import ACTIVITY_LABELS
 from engagement.metric_names import Scope
 from engagement.segments.insight_filters import INSIGHT_KINDS
 from readapi import changes, parameters, records, sorting
@@ -69,6 +70,11 @@ _PARAMETERS = [
         "insight",
         {"type": "string", "enum": list(INSIGHT_KINDS)},
         "Return only accounts with this insight.",
+    ),
+    query(
+        "activity",
+        {"type": "string", "enum": list(ACTIVITY_LABELS)},
+        "Return only accounts whose activity is in this state, as the last night told it.",
     ),
     query(
         "changed_since",

@@ -112,7 +112,7 @@ _VALUES: Json = {
     "product": NamedThing(id=1, name="Board Lens"),
     "workspace": NamedThing(id=1, name="Default"),
     "segment": NamedThing(id=12, name="Ice Cold"),
-    "insight": "usage_dropped",
+    "insight": "trend_down",
     "threshold": 50.0,
     "direction": "down",
     "account": _ACCOUNT,

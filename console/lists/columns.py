@@ -19,6 +19,7 @@ from access.pages.subject_urls import WORKSPACE_PARAM, subject_url
 from console.lists.filters import LICENSE_TYPES
 from console.lists.sparklines import line
 from core.time_format import format_ago
+from engagement.insight_kinds import ACTIVITY_LABELS
 from engagement.license_traits import (
     LICENSE_STATUS_TRAIT,
     LICENSE_TYPE_TRAIT,
@@ -34,6 +35,7 @@ from engagement.orders.columns import (
     TRAIT_PREFIX,
     Column,
     Facts,
+    activity_of,
     shown_account,
     trait_column,
     trait_text,
@@ -187,6 +189,14 @@ def _active_users(row: Any, context: RowContext) -> SafeString:
     return format_html("{} <small>of {}</small>", f"{row.active_users:,}", f"{row.total_users:,}")
 
 
+def _activity(row: Any, context: RowContext) -> str | SafeString:
+    activity = activity_of(row)
+    label = ACTIVITY_LABELS[activity.state].capitalize()
+    if activity.since is None:
+        return label
+    return format_html("{} <small>since {}</small>", label, date_format(activity.since, "j M Y"))
+
+
 def _account(row: Any, context: RowContext) -> str | SafeString:
     account = shown_account(row.user)
     if account is None:
@@ -277,6 +287,7 @@ _ALL = [
     _listed("change", _change, COLUMNS["score_change"]),
     ListColumn("history", "Last 30 days", _history),
     _listed("active_users", _active_users, COLUMNS["active_users"], "active_users total_users"),
+    _listed("activity", _activity, COLUMNS["activity"], "activity activity_since"),
     _listed("account", _account, COLUMNS["account_name"], _ACCOUNT, "Account"),
     _listed("last_active", _last_active, COLUMNS["last_active_at"]),
     _listed("license", _license, COLUMNS["renewal"], _LICENSE, "License"),

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from access.pages.subject_urls import SEGMENT_PARAM
 from console.lists.state import ACTIVE_PATTERN, TRAIT_FILTER, InvalidAddress, ListState
-from engagement.insight_kinds import INSIGHTS, InsightKind
+from engagement.insight_kinds import ACTIVITY_LABELS, INSIGHTS, InsightKind
 from engagement.license_traits import LICENSE_STATUS_TRAIT, LICENSE_TYPE_TRAIT
 from engagement.models import ScoreSet, Segment
 from engagement.money import MRR_LABEL, MRR_TRAIT, format_cents
@@ -31,6 +31,9 @@ LICENSE_TYPES = {
     "DEMONSTRATION": "Demonstration",
     "FREE": "Free",
     NO_LICENSE: "No license",
+}
+_ACTIVITIES: dict[str, str] = {
+    state: label.capitalize() for state, label in ACTIVITY_LABELS.items()
 }
 _INSIGHT_LABELS: dict[str, str] = {kind: info.label for kind, info in INSIGHTS.items()}
 LICENSE_STATUSES = {"active": "Active", "inactive": "Inactive", "cancelled": "Cancelled"}
@@ -115,6 +118,8 @@ def _conditions(state: ListState) -> Iterator[dict[str, Any]]:
             yield {"kind": "trait", "trait": LICENSE_TYPE_TRAIT, "operator": "is_not_set"}
         elif name == "license_type":
             yield _trait_is(LICENSE_TYPE_TRAIT, value)
+        elif name == "activity":
+            yield {"kind": "activity", "state": value}
         elif name == "license_status":
             yield _trait_is(LICENSE_STATUS_TRAIT, value)
         elif name == "mrr" and value == NO_MRR:
@@ -177,6 +182,8 @@ def _describe(name: str, value: str, segment: Segment | None) -> str:
         return f"Segment: {segment}"
     if name == "insight":
         return f"Insight: {_INSIGHT_LABELS[value]}"
+    if name == "activity":
+        return f"Activity: {_ACTIVITIES[value].lower()}"
     if name == "license_type":
         return f"License: {LICENSE_TYPES.get(value, value)}"
     if name == "license_status":
@@ -210,6 +217,7 @@ def menus(state: ListState, segments: Sequence[Segment]) -> list[Menu]:
     offers = [_menu(state, SEGMENT_PARAM, "Segment", [(str(s.pk), s.name) for s in segments])]
     if state.scope == "account":
         offers.append(_menu(state, "insight", "Insight", list(_INSIGHT_LABELS.items())))
+        offers.append(_menu(state, "activity", "Activity", list(_ACTIVITIES.items())))
         offers.append(_menu(state, "license_type", "License", list(LICENSE_TYPES.items())))
         statuses = list(LICENSE_STATUSES.items())
         offers.append(_menu(state, "license_status", "License status", statuses))

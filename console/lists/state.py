@@ -14,8 +14,8 @@ from engagement.metric_names import Scope
 from engagement.orders.columns import UnknownColumn, check_column
 
 # In the order of the chips above the table. Each trait has a parameter of its own.
-FILTERS = (SEGMENT_PARAM, "insight", "license_type", "license_status", "mrr", "active")
-ACCOUNT_FILTERS = {"insight", "license_type", "license_status", "mrr"}
+FILTERS = (SEGMENT_PARAM, "insight", "activity", "license_type", "license_status", "mrr", "active")
+ACCOUNT_FILTERS = {"insight", "activity", "license_type", "license_status", "mrr"}
 TRAIT_FILTER = "trait."
 ACTIVE_PATTERN = re.compile(r"(within|before)-([1-9][0-9]{0,3})|never")
 DEFAULT_SORT = "-score"

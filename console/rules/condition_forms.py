@@ -13,7 +13,7 @@ from typing import Any, cast
 from django import forms
 
 from console.suggestions import Suggestions, TraitValues, load_trait_values
-from engagement.insight_kinds import INSIGHTS
+from engagement.insight_kinds import ACTIVITY_LABELS, INSIGHTS
 from engagement.metric_names import METRICS, MetricName, Scope, from_percent, to_percent
 from engagement.rules import rules, texts
 from engagement.rules.rules import (
@@ -22,6 +22,7 @@ from engagement.rules.rules import (
     TEXT_OPERATORS,
     AccountTraitCondition,
     ActiveCondition,
+    ActivityCondition,
     Condition,
     EventCondition,
     InsightCondition,
@@ -55,7 +56,7 @@ def condition_choices(scope: Scope, for_audience: bool) -> Choices:
     ]
     activity: Choices = [("active", "Active in the window"), ("trend", "Trend of the score")]
     if scope == "account":
-        activity.append(("insight", "Insight"))
+        activity += [("insight", "Insight"), ("activity", "Activity is")]
     return [
         ("", "Choose…"),
         ("Traits and events", basic),
@@ -97,6 +98,7 @@ class ConditionForm(forms.Form):
     trend = choice_field("Trend", texts.TREND_LABELS)
     has_insight = choice_field("Comparison", {"yes": "has", "no": "does not have"})
     insight = choice_field("Insight", {kind: info.label for kind, info in INSIGHTS.items()})
+    activity = choice_field("Activity", ACTIVITY_LABELS)
     active = choice_field("Active", {"yes": "yes", "no": "no"})
     number = _text("Number", 8, inputmode="decimal")
     upper = _text("Second number", 8, inputmode="decimal")
@@ -179,6 +181,8 @@ class ConditionForm(forms.Form):
                 return {"kind": what, "trend": self._value("trend")}
             case "active":
                 return {"kind": what, "active": self._value("active") == "yes"}
+            case "activity":
+                return {"kind": what, "state": self._value("activity")}
             case "insight":
                 has = self._value("has_insight") == "yes"
                 return {"kind": what, "insight": self._value("insight"), "has": has}
@@ -283,6 +287,8 @@ def initial_inputs(condition: Condition) -> dict[str, Any]:
             return {"what": "trend", "trend": condition.trend}
         case ActiveCondition():
             return {"what": "active", "active": "yes" if condition.active else "no"}
+        case ActivityCondition():
+            return {"what": "activity", "activity": condition.state}
         case InsightCondition():
             has = "yes" if condition.has else "no"
             return {"what": "insight", "insight": condition.insight, "has_insight": has}

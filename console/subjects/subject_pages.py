@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 
 from core import charts
 from core.time_format import format_ago
+from engagement.activity.reading import NO_ALARMS, alarms_by_account
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.models import Account, AccountEngagement, ScoreSet, Segment, Workspace
 from engagement.money import MRR_LABEL, format_cents, mrr_of
@@ -130,7 +131,7 @@ def score_summary(
         breakdown, shown_people = activity.events, activity.people
     totals = NO_TOTALS if is_brief else history.all_time_totals(score_set, scope, subject.pk)
     subject_metrics = _compute_metrics(score_set, row, totals)
-    subject_insights = _insights(score_set, row, subject_metrics, breakdown)
+    subject_insights = _insights(score_set, row, subject_metrics)
     events = [EventChange(event) for event in breakdown]
     change = subject_metrics.scores.change
     return ScoreSummary(
@@ -263,13 +264,12 @@ def _compute_metrics(score_set: ScoreSet, row: Any, totals: AllTimeTotals) -> Me
     return metrics.compute_account_metrics(row, score_set, totals, row.account.traits)
 
 
-def _insights(
-    score_set: ScoreSet, row: Any, subject_metrics: Metrics, breakdown: Sequence[EventPoints]
-) -> list[Insight]:
+def _insights(score_set: ScoreSet, row: Any, subject_metrics: Metrics) -> list[Insight]:
     """Only accounts have insights."""
     if not isinstance(subject_metrics, AccountMetrics):
         return []
-    return insights.account_insights(score_set, row, subject_metrics, breakdown)
+    alarms = alarms_by_account(score_set, [row.account_id]).get(row.account_id, NO_ALARMS)
+    return insights.account_insights(score_set, row, subject_metrics, alarms)
 
 
 def _chart(score_set: ScoreSet, row: Any) -> SafeString:
@@ -307,7 +307,10 @@ def _describe_change(change: float, days: int) -> str:
 def _describe_comparison(days: int) -> str:
     if days == 1:
         return "Compares today with yesterday."
-    return f"Compares the last {days} days (including today) with the {days} days before."
+    return (
+        f"Compares the last {days} days with the {days} days before. Today is among the last, and "
+        "is not over."
+    )
 
 
 def _direction(change: float) -> Trend:

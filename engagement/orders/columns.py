@@ -15,6 +15,7 @@ from django.db.models import Case, F, Func, IntegerField, QuerySet, TextField, V
 from django.db.models.functions import Cast, Coalesce, Left, Lower
 from django.db.models.lookups import Exact, IsNull
 
+from engagement.activity.reading import Activity, read_alarms
 from engagement.license_traits import (
     LICENSE_STATUS_TRAIT,
     LICENSE_TYPE_TRAIT,
@@ -42,7 +43,8 @@ class UnknownColumn(ValueError):
 
 
 class Facts(NamedTuple):
-    """What the values of a subject are read from: its engagement row, itself, and its scores
+    """What the values of a subject are read from: its engagement row, which of an account has
+    ``shown_alarms`` (``engagement.activity.reading``), itself, and its scores
     (``engagement.scores.metrics.compute_scores()``)."""
 
     row: Any
@@ -203,6 +205,11 @@ def _mrr(facts: Facts) -> Any:
     return _trait(MRR_TRAIT, facts) if cents is None else cents
 
 
+def activity_of(row: Any) -> Activity:
+    """The state of an account's activity, from its engagement row with ``shown_alarms``."""
+    return read_alarms(row.shown_alarms).activity(row.activity)
+
+
 def _all_traits(facts: Facts) -> str:
     traits = facts.subject.traits
     return json.dumps(traits, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
@@ -277,6 +284,14 @@ _ALL = (
     _column("raw_score", "integer", "row.raw", "the raw score"),
     _column("event_count", "integer", "row.event_count", "scored events in the lookback"),
     _column("active_days", "integer", "row.active_days", "days with scored events in the lookback"),
+    _of_accounts(
+        *("activity", "text", lambda facts: activity_of(facts.row).state),
+        "whether the account does what is usual for it, as the last night told",
+    ),
+    _of_accounts(
+        *("activity_since", "day", lambda facts: activity_of(facts.row).since),
+        "the day that decided the change of its activity",
+    ),
     _column("created_at", "time", "subject.created_at", "when it was created, by its traits"),
     _column("traits", "json", _all_traits, "all traits"),
 )

@@ -20,6 +20,7 @@ from engagement.rules import trait_filters
 from engagement.rules.rules import (
     AccountTraitCondition,
     ActiveCondition,
+    ActivityCondition,
     Condition,
     CreatedCondition,
     EventCondition,
@@ -35,7 +36,7 @@ from engagement.rules.trait_filters import start_of_day
 from engagement.scopes import get_kind
 
 TimeCondition: TypeAlias = LastActiveCondition | FirstSeenCondition | CreatedCondition
-ScoreCondition: TypeAlias = MetricCondition | TrendCondition | InsightCondition
+ScoreCondition: TypeAlias = MetricCondition | TrendCondition | InsightCondition | ActivityCondition
 ScoreFilter: TypeAlias = Callable[[ScoreCondition], Q]
 
 
@@ -104,7 +105,7 @@ def _condition_filter(
     score_filter: ScoreFilter,
 ) -> Q:
     match condition:
-        case MetricCondition() | TrendCondition() | InsightCondition():
+        case MetricCondition() | TrendCondition() | InsightCondition() | ActivityCondition():
             return score_filter(condition)
         case TraitCondition():
             return subject_trait_filter(condition, context.subject_path)

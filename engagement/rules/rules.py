@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from engagement.insight_kinds import InsightKind
+from engagement.insight_kinds import ActivityState, InsightKind
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.models.activity import EVENT_NAME_LENGTH
 
@@ -207,6 +207,13 @@ class InsightCondition(_Condition, frozen=True, tag="insight"):
     has: bool = True
 
 
+class ActivityCondition(_Condition, frozen=True, tag="activity"):
+    """Whether the account's activity is in this state, as the last night told it."""
+
+    scopes: ClassVar[tuple[Scope, ...]] = ("account",)
+    state: ActivityState
+
+
 Condition: TypeAlias = (
     MetricCondition
     | TrendCondition
@@ -218,6 +225,7 @@ Condition: TypeAlias = (
     | CreatedCondition
     | ActiveCondition
     | InsightCondition
+    | ActivityCondition
 )
 
 
@@ -246,8 +254,8 @@ def _uses_time(condition: Condition) -> bool:
             return condition.within_days is not None
         case MetricCondition():
             return condition.metric == "tenure_days"
-    # Most insights compare with the day.
-    return isinstance(condition, InsightCondition)
+    # Most insights compare with the day, and alarms are decided after each day.
+    return isinstance(condition, InsightCondition | ActivityCondition)
 
 
 def parse_rule(stored: Mapping[str, Any], scope: Scope, *, for_audience: bool = False) -> Rule:

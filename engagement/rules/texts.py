@@ -5,11 +5,12 @@ from typing import Any
 
 import msgspec
 
-from engagement.insight_kinds import INSIGHTS
+from engagement.insight_kinds import ACTIVITY_LABELS, INSIGHTS
 from engagement.metric_names import METRICS, MetricName, to_percent
 from engagement.rules.rules import (
     AccountTraitCondition,
     ActiveCondition,
+    ActivityCondition,
     Condition,
     CreatedCondition,
     EventCondition,
@@ -96,6 +97,8 @@ def describe_condition(condition: Condition) -> str:
             return "Active in the window" if condition.active else "Not active in the window"
         case InsightCondition():
             return f"{INSIGHT_LABELS[condition.has]} “{INSIGHTS[condition.insight].label}”"
+        case ActivityCondition():
+            return f"Activity: {ACTIVITY_LABELS[condition.state]}"
 
 
 def _trait(condition: TraitCondition) -> str:

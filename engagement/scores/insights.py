@@ -1,15 +1,18 @@
-"""Insights: sentences about an account, derived by rules, each with its numbers.
+"""Insights: sentences about an account, each with its numbers.
 
-Which rules apply is decided by the account's engagement row, its traits, and its score set alone,
-so that ``engagement.segments.insight_filters`` decides the same for all accounts in one query.
-Both use the thresholds below.
+Those about changes of its activity and its users say what an alarm concluded
+(``engagement.activity``). The others are facts, and follow from the account's engagement row, its
+traits, and its score set, so that ``engagement.segments.insight_filters`` decides the same for all
+accounts in one query. Both use the thresholds below.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
+from engagement.activity import sentences
+from engagement.activity.reading import NO_ALARMS, AccountAlarms, Activity, Signal
 from engagement.insight_kinds import INSIGHTS, InsightKind, Severity
 from engagement.license_traits import (
     EVALUATION_END_TRAIT,
@@ -19,10 +22,8 @@ from engagement.license_traits import (
 from engagement.models import AccountEngagement, ScoreSet, User
 from engagement.money import MRR_LABEL, MRR_TRAIT, format_cents, mrr_of
 from engagement.scores import history
-from engagement.scores.history import EventPoints
 from engagement.scores.insight_texts import (
     format_day,
-    format_days,
     format_days_ago,
     format_in_days,
     format_number,
@@ -36,25 +37,26 @@ from engagement.trait_days import parse_trait_day
 # An account is new until it is this many periods old. Until then there is no full period to compare
 # with.
 NEW_FOR_PERIODS = 2
-# An account that stopped earlier is no news.
-STOPPED_WITHIN_DAYS = 90
 MAX_EVENTS_NAMED = 3
 # The percentage of an account's points that makes it depend on one user.
 TOP_USER_MIN_PERCENT = 70
-# Breadth narrows when at most this percentage of at least this many event names is still in use.
-NARROWING_MAX_PERCENT = 50
-NARROWING_MIN_EVENT_NAMES = 4
-# The seat utilization below which seats are unused. That is news where at most this percentage of
-# the users of the period before is still active, or where the renewal is near.
+# The seat utilization below which seats are unused. That is news where users are leaving, or where
+# the renewal is near.
 UNUSED_SEATS_BELOW = 0.3
-FEWER_USERS_MAX_PERCENT = 75
 EVALUATION_ENDS_WITHIN_DAYS = 14
 RENEWAL_WITHIN_DAYS = 60
 
 EVALUATION = "evaluation"
 # Insights about what a customer may stop paying say what that is.
 _AT_STAKE: frozenset[InsightKind] = frozenset(
-    {"renewal_at_risk", "activity_stopped", "trend_down", "seats_exceeded", "seats_unused"}
+    {
+        "renewal_at_risk",
+        "activity_stopped",
+        "users_leaving",
+        "trend_down",
+        "seats_exceeded",
+        "seats_unused",
+    }
 )
 
 
@@ -71,11 +73,15 @@ class Insight(NamedTuple):
 
 
 class TopUser(NamedTuple):
-    """The user who adds most to an account's raw score."""
+    """A user who does most in an account."""
 
     id: int
     tracking_id: str
     name: str | None
+
+    @property
+    def label(self) -> str:
+        return self.name or self.tracking_id
 
 
 @dataclass(frozen=True)
@@ -86,11 +92,8 @@ class AccountFacts:
     raw_score: int
     last_active_at: datetime | None
     active_users: int
-    active_users_last_period: int
     total_users: int
     top_user_points: int
-    event_names: int
-    event_names_last_period: int
     traits: Mapping[str, Any]
     first_seen_at: datetime
     created_at: datetime | None
@@ -98,11 +101,16 @@ class AccountFacts:
     lookback_days: int
     # Whether only the users in an audience count.
     has_audience: bool = False
+    alarms: AccountAlarms = NO_ALARMS
+
+    @property
+    def activity(self) -> Activity:
+        return self.alarms.activity(None)
 
     @property
     def inactive_days(self) -> int | None:
         """How long ago the last activity was, if it is over; None for an account without any."""
-        if self.raw_score or self.last_active_at is None:
+        if self.last_active_at is None:
             return None
         days = (self.today - self.last_active_at.astimezone(UTC).date()).days
         # Later than the scores. They follow.
@@ -115,10 +123,6 @@ class AccountFacts:
         return bool(points) and self.total_users > 1 and 100 * self.top_user_points >= points
 
     @property
-    def is_falling(self) -> bool:
-        return self.scores.trend == "falling" and not self.is_new
-
-    @property
     def tenure_days(self) -> int:
         return tenure_days(self.created_at or self.first_seen_at, self.today)
 
@@ -128,31 +132,31 @@ class AccountFacts:
 
 
 @dataclass(frozen=True)
-class Details:
-    """What texts add, read for one account. Without them the texts are shorter."""
+class People:
+    """The users that texts name. Without them the texts name nobody."""
 
-    event_points: Sequence[EventPoints] = ()
     top_user: TopUser | None = None
+    key_user: TopUser | None = None
 
 
 def account_insights(
     score_set: ScoreSet,
     row: AccountEngagement,
     metrics: AccountMetrics,
-    event_points: Sequence[EventPoints],
+    alarms: AccountAlarms,
     *,
     names_users: bool = True,
 ) -> list[Insight]:
     """The insights about the account of *row*, whose traits are loaded."""
-    facts = account_facts(score_set, row, metrics.scores)
-    # Finding the user reads all counts of the account.
-    shows_user = names_users and facts.depends_on_one
-    top_user = _top_user(score_set, row) if shows_user else None
-    return apply_rules(facts, Details(event_points, top_user))
+    facts = account_facts(score_set, row, metrics.scores, alarms)
+    return apply_rules(facts, _people(score_set, row, facts) if names_users else People())
 
 
 def account_facts(
-    score_set: ScoreSet, row: AccountEngagement, scores: Scores | None = None
+    score_set: ScoreSet,
+    row: AccountEngagement,
+    scores: Scores | None = None,
+    alarms: AccountAlarms = NO_ALARMS,
 ) -> AccountFacts:
     """The facts about the account of *row*, whose traits are loaded."""
     assert score_set.scored_day is not None, "A set that readers see has been scored."
@@ -161,24 +165,22 @@ def account_facts(
         raw_score=row.raw,
         last_active_at=row.last_active_at,
         active_users=row.active_users,
-        active_users_last_period=row.active_users_last_period,
         total_users=row.total_users,
         top_user_points=row.top_user_points,
-        event_names=row.name_count,
-        event_names_last_period=row.name_count_last_period,
         traits=row.account.traits,
         first_seen_at=row.account.first_seen_at,
         created_at=row.account.created_at,
         today=score_set.scored_day,
         lookback_days=score_set.lookback_days,
         has_audience=bool(score_set.audience),
+        alarms=alarms,
     )
 
 
-def apply_rules(facts: AccountFacts, details: Details = Details()) -> list[Insight]:
+def apply_rules(facts: AccountFacts, people: People = People()) -> list[Insight]:
     """The insights from all rules, in the order of ``INSIGHTS``: warnings first."""
     insights = [
-        _with_worth(insight, facts) for rule in INSIGHT_RULES for insight in rule(facts, details)
+        _with_worth(insight, facts) for rule in INSIGHT_RULES for insight in rule(facts, people)
     ]
     order = list(INSIGHTS)
     return sorted(insights, key=lambda insight: order.index(insight.kind))
@@ -192,114 +194,133 @@ def _with_worth(insight: Insight, facts: AccountFacts) -> Insight:
     return insight._replace(text=text, numbers={**insight.numbers, MRR_TRAIT: cents})
 
 
-def _top_user(score_set: ScoreSet, row: AccountEngagement) -> TopUser | None:
-    for user_id, _ in history.points_by_user(score_set, row.account_id, limit=1):
-        user = User.objects.only("external_id", "traits").get(
-            product_id=score_set.product_id, id=user_id
-        )
-        return TopUser(user_id, user.external_id, user.name)
-    return None
+def _people(score_set: ScoreSet, row: AccountEngagement, facts: AccountFacts) -> People:
+    top_id = key_id = None
+    if facts.depends_on_one:
+        # Finding the user reads all counts of the account.
+        points = history.points_by_user(score_set, row.account_id, limit=1)
+        top_id = next((user_id for user_id, _ in points), None)
+    if alarm := facts.alarms.open.get(Signal.KEY_USER):
+        key_id = next(iter(alarm.details.get("users", ())), None)
+    return People(_user(score_set, top_id), _user(score_set, key_id))
+
+
+def _user(score_set: ScoreSet, user_id: int | None) -> TopUser | None:
+    if user_id is None:
+        return None
+    users = User.objects.filter(product_id=score_set.product_id, id=user_id)
+    user = users.only("external_id", "traits").first()
+    return TopUser(user.pk, user.external_id, user.name) if user else None
 
 
 # --- Rules ----------------------------------------------------------------------------------
 
 
-def _activity_stopped(facts: AccountFacts, details: Details) -> Iterator[Insight]:
-    days = facts.inactive_days
-    if days is None or days >= STOPPED_WITHIN_DAYS or facts.last_active_at is None:
+def _activity(facts: AccountFacts, people: People) -> Iterator[Insight]:
+    """Whether the account's activity fell, stopped, or rose."""
+    kind = _KINDS_BY_STATE.get(facts.activity.state)
+    if kind is None:
         return
-    day = facts.last_active_at.astimezone(UTC).date()
-    yield Insight(
-        "activity_stopped",
-        f"No scored activity for {format_days(days)} (last: {format_day(day)}).",
-        {"days": days, "last_active_on": day.isoformat()},
-    )
-
-
-def _trend(facts: AccountFacts, details: Details) -> Iterator[Insight]:
-    scores = facts.scores
-    if scores.trend == "steady" or facts.is_new or facts.inactive_days is not None:
-        return
-    rising = scores.trend == "rising"
-    events = _top_changes(details.event_points, 1 if rising else -1)
-    text = (
-        f"The score {'rose' if rising else 'fell'} by {abs(scores.change)} to {scores.now} "
-        f"in {format_days(facts.lookback_days)}."
-    )
-    if events:
-        text += f" Mainly because of {join_texts([_change(event) for event in events])}."
-    yield Insight(
-        "trend_up" if rising else "trend_down",
-        text,
-        {
+    alarm = facts.alarms.open[Signal.RISE if kind == "trend_up" else Signal.FALL]
+    days, scores = facts.inactive_days, facts.scores
+    has_stopped = kind == "activity_stopped" and days is not None
+    numbers = sentences.alarm_numbers(alarm) | {"users": facts.total_users}
+    if has_stopped and days and facts.last_active_at:
+        last_day = facts.last_active_at.astimezone(UTC).date()
+        numbers |= {"days": days, "last_active_on": last_day.isoformat()}
+    else:
+        numbers |= {
             "score": scores.now,
             "score_last_period": scores.last_period,
             "score_change": scores.change,
-            "events": [
-                {
-                    "name": event.name,
-                    "count": event.count,
-                    "last_period_count": event.last_period_count,
-                    "points": event.points,
-                    "last_period_points": event.last_period_points,
-                    "points_change": event.points - event.last_period_points,
-                }
-                for event in events
-            ],
+        }
+    text = (
+        sentences.describe_stop(alarm, days)
+        if has_stopped and days
+        else sentences.describe_change(alarm)
+    )
+    yield Insight(kind, text, numbers)
+
+
+_KINDS_BY_STATE: dict[str, InsightKind] = {
+    "stopped": "activity_stopped",
+    "falling": "trend_down",
+    "rising": "trend_up",
+}
+
+
+def _one_person(facts: AccountFacts, people: People) -> Iterator[Insight]:
+    if not facts.depends_on_one:
+        return
+    top_user = people.top_user
+    share, users = facts.top_user_points / facts.raw_score, facts.total_users
+    yield Insight(
+        "one_person",
+        f"{top_user.label if top_user else 'One user'} accounts for "
+        f"{format_percent(share)} of this account’s activity ({users:,} users in total).",
+        {"user": top_user._asdict() if top_user else None, "share": share, "total_users": users},
+    )
+
+
+def _breadth_narrowing(facts: AccountFacts, people: People) -> Iterator[Insight]:
+    alarm = facts.alarms.open.get(Signal.FEATURE)
+    events = alarm.details.get("events", ()) if alarm else ()
+    if alarm is None or not events:
+        return
+    names = [f"“{event.get('name', '')}”" for event in events]
+    if more := names[MAX_EVENTS_NAMED:]:
+        names[MAX_EVENTS_NAMED:] = [f"{len(more):,} more"]
+    first = events[0]
+    yield Insight(
+        "breadth_narrowing",
+        f"No longer used: {join_texts(names)}. Of {first['comparable']:,} habits comparable to "
+        f"the first, {first['ended']:,} ended like this.",
+        {
+            "events": [{name: event.get(name) for name in _EVENT_NUMBERS} for event in events],
+            "since": alarm.since.isoformat(),
         },
     )
 
 
-def _top_changes(event_points: Sequence[EventPoints], direction: int) -> list[EventPoints]:
-    """The events whose points changed most in the direction, largest change first."""
-
-    def change(event: EventPoints) -> int:
-        return direction * (event.points - event.last_period_points)
-
-    changed = [event for event in event_points if change(event) > 0]
-    return sorted(changed, key=change, reverse=True)[:MAX_EVENTS_NAMED]
+_EVENT_NUMBERS = ("name", "since", "window_days", "expected", "comparable", "ended")
 
 
-def _change(event: EventPoints) -> str:
-    """The change in points, as in the score breakdown."""
-    return f"“{event.name}” ({event.last_period_points:,} → {event.points:,} points)"
-
-
-def _one_person(facts: AccountFacts, details: Details) -> Iterator[Insight]:
-    if not facts.depends_on_one:
+def _users_leaving(facts: AccountFacts, people: People) -> Iterator[Insight]:
+    alarm = facts.alarms.open.get(Signal.LEAVING)
+    if alarm is None:
         return
-    share, users = facts.top_user_points / facts.raw_score, facts.total_users
-    user = details.top_user
+    numbers = {name: alarm.details.get(name) for name in ("quiet", "regular", "usual_share")}
     yield Insight(
-        "one_person",
-        f"{(user.name or user.tracking_id) if user else 'One user'} accounts for "
-        f"{format_percent(share)} of this account’s activity ({users:,} users in total).",
-        {"user": user._asdict() if user else None, "share": share, "total_users": users},
+        "users_leaving",
+        f"{numbers['quiet']:,} of {numbers['regular']:,} regular users have not been seen for "
+        f"{alarm.window_days} days. Of comparable users, {format_percent(numbers['usual_share'])} "
+        "have not.",
+        {**numbers, "p": alarm.p, "since": alarm.since.isoformat()},
     )
 
 
-def _breadth_narrowing(facts: AccountFacts, details: Details) -> Iterator[Insight]:
-    now, before = facts.event_names, facts.event_names_last_period
-    if not now or before < NARROWING_MIN_EVENT_NAMES or facts.is_new:
+def _key_user_quiet(facts: AccountFacts, people: People) -> Iterator[Insight]:
+    alarm = facts.alarms.open.get(Signal.KEY_USER)
+    if alarm is None:
         return
-    if 100 * now > NARROWING_MAX_PERCENT * before:
-        return
-    unused_names = [
-        f"“{event.name}”"
-        for event in details.event_points
-        if event.last_period_count and not event.count
-    ]
-    if more := unused_names[MAX_EVENTS_NAMED:]:
-        unused_names[MAX_EVENTS_NAMED:] = [f"{len(more):,} more"]
+    user, share = people.key_user, alarm.details["share"]
+    last_day = date.fromisoformat(alarm.details["last_day"])
+    days = (facts.today - last_day).days
     yield Insight(
-        "breadth_narrowing",
-        f"Only {now:,} of {before:,} events are still in use."
-        + (f" No longer used: {join_texts(unused_names)}." if unused_names else ""),
-        {"event_names": now, "event_names_last_period": before},
+        "key_user_quiet",
+        f"{user.label if user else 'The most active user'} has not been seen for {days:,} days. "
+        f"Before, {format_percent(share)} of this account’s active user-days were theirs.",
+        {
+            "user": user._asdict() if user else None,
+            "share": share,
+            "days": days,
+            "last_active_on": last_day.isoformat(),
+            "since": alarm.since.isoformat(),
+        },
     )
 
 
-def _seats(facts: AccountFacts, details: Details) -> Iterator[Insight]:
+def _seats(facts: AccountFacts, people: People) -> Iterator[Insight]:
     seats, active = licensed_seats(facts.traits), facts.active_users
     # A license covers all users, not only an audience.
     if seats is None or facts.has_audience:
@@ -312,7 +333,7 @@ def _seats(facts: AccountFacts, details: Details) -> Iterator[Insight]:
             f"More users are active ({active:,}) than seats are licensed ({format_number(seats)}).",
             numbers,
         )
-    elif share < UNUSED_SEATS_BELOW and (_has_fewer_users(facts) or _renewal(facts)):
+    elif share < UNUSED_SEATS_BELOW and (Signal.LEAVING in facts.alarms.open or _renewal(facts)):
         yield Insight(
             "seats_unused",
             f"Only {active:,} of {format_number(seats)} licensed seats "
@@ -321,13 +342,7 @@ def _seats(facts: AccountFacts, details: Details) -> Iterator[Insight]:
         )
 
 
-def _has_fewer_users(facts: AccountFacts) -> bool:
-    before = facts.active_users_last_period
-    has_fewer = 100 * facts.active_users <= FEWER_USERS_MAX_PERCENT * before
-    return before > 0 and has_fewer and not facts.is_new
-
-
-def _evaluation_ending(facts: AccountFacts, details: Details) -> Iterator[Insight]:
+def _evaluation_ending(facts: AccountFacts, people: People) -> Iterator[Insight]:
     if facts.has_audience or not _is_evaluation(facts.traits):
         return
     ends = _day(facts.traits, EVALUATION_END_TRAIT) or _day(facts.traits, MAINTENANCE_END_TRAIT)
@@ -339,29 +354,30 @@ def _evaluation_ending(facts: AccountFacts, details: Details) -> Iterator[Insigh
         )
 
 
-def _renewal_at_risk(facts: AccountFacts, details: Details) -> Iterator[Insight]:
-    ends, inactive_days = _renewal(facts), facts.inactive_days
-    if ends is None or facts.has_audience or not (facts.is_falling or inactive_days):
+def _renewal_at_risk(facts: AccountFacts, people: People) -> Iterator[Insight]:
+    ends, state = _renewal(facts), facts.activity.state
+    reasons = [_AT_RISK[state]] if state in _AT_RISK else []
+    reasons += ["users are leaving"] if Signal.LEAVING in facts.alarms.open else []
+    if ends is None or facts.has_audience or not reasons:
         return
-    days, scores = (ends - facts.today).days, facts.scores
-    reason = (
-        f"the score fell by {abs(scores.change)} to {scores.now}"
-        if facts.is_falling
-        else f"there has been no scored activity for {format_days(inactive_days or 0)}"
-    )
+    days = (ends - facts.today).days
     yield Insight(
         "renewal_at_risk",
-        f"The license is up for renewal {format_in_days(days)} ({format_day(ends)}), and {reason}.",
+        f"The license is up for renewal {format_in_days(days)} ({format_day(ends)}), and "
+        f"{' and '.join(reasons)}.",
         {
             "days": days,
             "ends_on": ends.isoformat(),
-            "score_change": scores.change,
-            "inactive_days": inactive_days,
+            "score_change": facts.scores.change,
+            "inactive_days": facts.inactive_days,
         },
     )
 
 
-def _new_account(facts: AccountFacts, details: Details) -> Iterator[Insight]:
+_AT_RISK = {"falling": "activity is falling", "stopped": "activity has stopped"}
+
+
+def _new_account(facts: AccountFacts, people: People) -> Iterator[Insight]:
     if facts.is_new:
         days, created_at = facts.tenure_days, facts.created_at
         yield Insight(
@@ -372,14 +388,15 @@ def _new_account(facts: AccountFacts, details: Details) -> Iterator[Insight]:
         )
 
 
-INSIGHT_RULES: tuple[Callable[[AccountFacts, Details], Iterator[Insight]], ...] = (
+INSIGHT_RULES: tuple[Callable[[AccountFacts, People], Iterator[Insight]], ...] = (
     _renewal_at_risk,
-    _activity_stopped,
-    _trend,
+    _activity,
     _evaluation_ending,
     _seats,
     _one_person,
     _breadth_narrowing,
+    _users_leaving,
+    _key_user_quiet,
     _new_account,
 )
 

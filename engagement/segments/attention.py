@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from django.db.models import Case, Count, F, IntegerField, Q, QuerySet, Value, When, Window
 from django.db.models.functions import RowNumber
 
+from engagement.activity.reading import NO_ALARMS, alarms_by_account
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.models import Account, AccountEngagement, ScoreSet
 from engagement.money import MRR_TRAIT
@@ -70,12 +71,16 @@ def load_attention(score_set: ScoreSet, ranking: Ranking) -> Attention:
     """The alerts with today's numbers, without accounts that no longer have the insight."""
     ids = [id for ids_of_kind in ranking.account_ids.values() for id in ids_of_kind]
     rows = {row.account_id: row for row in _rows(score_set, ids)} if ids else {}
+    alarms = alarms_by_account(score_set, rows)
+    insights = {
+        id: apply_rules(account_facts(score_set, row, alarms=alarms.get(id, NO_ALARMS)))
+        for id, row in rows.items()
+    }
     alerts = {
         kind: [
             Alert(rows[id].account, insight)
             for id in ranking.account_ids[kind]
-            if id in rows
-            for insight in apply_rules(account_facts(score_set, rows[id]))
+            for insight in insights.get(id, ())
             if insight.kind == kind
         ]
         for kind in INSIGHTS

@@ -16,6 +16,7 @@ from django.db.models import BooleanField, Case, F, Q, QuerySet, Value, When
 from django.db.models.expressions import RawSQL
 from django.db.models.sql import Query
 
+from engagement.activity.reading import AccountAlarms, read_alarms, shown_alarms
 from engagement.metric_names import MetricName, Scope
 from engagement.models import Account, AccountEngagement, ScoreSet
 from engagement.rules.filters import (
@@ -31,6 +32,7 @@ from engagement.rules.filters import (
 from engagement.rules.rules import (
     AccountTraitCondition,
     ActiveCondition,
+    ActivityCondition,
     Condition,
     CreatedCondition,
     EventCondition,
@@ -57,11 +59,8 @@ _ROW_COLUMNS = (
     "raw_last_period",
     "last_active_at",
     "active_users",
-    "active_users_last_period",
     "total_users",
     "top_user_points",
-    "name_count",
-    "name_count_last_period",
 )
 _ACCOUNT_COLUMNS = ("traits", "first_seen_at", "created_at")
 
@@ -168,6 +167,8 @@ class _Evaluator:
                 return lambda values: (values["raw"] > 0) == active
             case InsightCondition():
                 return self._insight_test(condition)
+            case ActivityCondition():
+                return self._activity_test(condition)
         raise TypeError(f"{condition} is left to the database.")
 
     def _metric_test(self, condition: MetricCondition) -> _Test:
@@ -193,7 +194,24 @@ class _Evaluator:
 
         return matches
 
+    def _activity_test(self, condition: ActivityCondition) -> _Test:
+        self.values["row_activity"] = F("activity")
+        self._read_alarms()
+
+        def matches(values: _Values) -> bool:
+            activity = self._alarms(values).activity(values["row_activity"])
+            return activity.state == condition.state
+
+        return matches
+
+    def _read_alarms(self) -> None:
+        self.values["alarms"] = shown_alarms(self.score_set)
+
+    def _alarms(self, values: _Values) -> AccountAlarms:
+        return read_alarms(values["alarms"])
+
     def _insight_test(self, condition: InsightCondition) -> _Test:
+        self._read_alarms()
         for column in _ROW_COLUMNS:
             self.values[f"row_{column}"] = F(column)
         for column in _ACCOUNT_COLUMNS:
@@ -207,7 +225,8 @@ class _Evaluator:
                 account=Account(**{name: values[f"account_{name}"] for name in _ACCOUNT_COLUMNS}),
                 **{name: values[f"row_{name}"] for name in _ROW_COLUMNS},
             )
-            insights = apply_rules(account_facts(self.score_set, row))
+            facts = account_facts(self.score_set, row, alarms=self._alarms(values))
+            insights = apply_rules(facts)
             self.insight_kinds = {insight.kind for insight in insights}
         return self.insight_kinds
 

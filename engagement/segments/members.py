@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import Case, Count, Q, QuerySet, Value, When
 
+from engagement.activity.reading import activity_filter
 from engagement.metric_names import BOTH_SCOPES, MetricName, Scope
 from engagement.models import AccountEngagement, ScoreSet, Segment, UserEngagement, Workspace
 from engagement.rules.filters import (
@@ -19,6 +20,7 @@ from engagement.rules.filters import (
     rule_filter,
 )
 from engagement.rules.rules import (
+    ActivityCondition,
     Condition,
     InsightCondition,
     InvalidRule,
@@ -129,6 +131,8 @@ def _score_filter(condition: ScoreCondition, score_set: ScoreSet, context: Query
     if isinstance(condition, InsightCondition):
         matches = insight_filter(condition.insight, score_set)
         return matches if condition.has else null_safe_not(matches)
+    if isinstance(condition, ActivityCondition):
+        return activity_filter(score_set, condition.state)
     return metric_filters.score_filter(condition, score_set, context)
 
 

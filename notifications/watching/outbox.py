@@ -8,12 +8,14 @@ from uuid import uuid4
 from django.db.models import F
 
 from core.database import sql
+from engagement.activity.reading import told_to_nobody
 from engagement.scopes import get_kind
 from engagement.segments import members
 from notifications.delivery import digests
 from notifications.models import Destination, OutboxMessage, Subscription
 from notifications.watching import payloads
 from notifications.watching.changes import Changes
+from notifications.watching.insights import SIGNALS
 from notifications.watching.watches import WatchedSet, tells_entered
 
 # More changes than this in one sweep become one message: for programs, and for people.
@@ -71,11 +73,16 @@ def draft_test(destination: Destination, now: datetime) -> OutboxMessage:
 def _recipients(
     subscription: Subscription, watched: WatchedSet, ids: Sequence[int], now: datetime
 ) -> list[int]:
-    """The subjects that exist, are in the filter's segment, and had no message just before."""
+    """The subjects that exist, are in the filter's segment, and had no message just before. Of
+    alarms, those that are no old news."""
     recipients: list[int] = []
     for start in range(0, len(ids), IDS_PER_QUERY):
         chunk = list(ids[start : start + IDS_PER_QUERY])
         chunk = _existing(watched, chunk)
+        if subscription.insight in SIGNALS and tells_entered(subscription):
+            signal = SIGNALS[subscription.insight]
+            old_news = told_to_nobody(watched.score_set, signal, chunk)
+            chunk = [id for id in chunk if id not in old_news]
         if subscription.filter_segment is not None:
             chunk = _in_filter(subscription, watched, chunk)
         if subscription.quiet_hours:

@@ -8,9 +8,11 @@ from typing import Any
 from django.urls import reverse
 from msgspec import UNSET
 
+from engagement.activity.reading import last_alarms
 from engagement.models import (
     Account,
     AccountEngagement,
+    Alarm,
     Product,
     Segment,
     User,
@@ -22,7 +24,7 @@ from engagement.traits import canonical_name
 from notifications import messages
 from notifications.models import Destination, Subscription
 from notifications.triggers import TRIGGERS, Trigger
-from notifications.watching.insights import insight_label
+from notifications.watching.insights import SIGNALS, describe_end, insight_label
 from notifications.watching.watches import WatchedSet, tells_entered
 
 
@@ -53,10 +55,12 @@ class Draft:
 
 @dataclass(frozen=True)
 class Subject:
-    """A user or an account with its engagement row, None if it is in no score set any more."""
+    """A user or an account with its engagement row, None if it is in no score set any more.
+    *alarm* is the one whose insight ended."""
 
     row: User | Account
     engagement: UserEngagement | AccountEngagement | None
+    alarm: Alarm | None = None
 
     @property
     def name(self) -> str:
@@ -86,12 +90,19 @@ class Facts:
         engagement = kind.engagement_rows(score_set)
         engagement = engagement.filter(**{f"{kind.id_column}__in": list(ids)})
         by_id = {kind.subject_id(row): row for row in engagement}
-        return [Subject(rows[id], by_id.get(id)) for id in ids if id in rows]
+        alarms = self._ended_alarms(ids)
+        return [Subject(rows[id], by_id.get(id), alarms.get(id)) for id in ids if id in rows]
+
+    def _ended_alarms(self, ids: Sequence[int]) -> dict[int, Alarm]:
+        signal = SIGNALS.get(self.subscription.insight)
+        if self._trigger != Trigger.INSIGHT_ENDED or signal is None:
+            return {}
+        return last_alarms(self.watched.score_set, signal, list(ids))
 
     def about(self, subject: Subject) -> Draft:
         """The message that the subject has entered or left the watched set."""
         before, after = self._before_and_after(subject)
-        title = f"{subject.name} {self._change(after)}"
+        title = f"{subject.name} {self._change(subject, after)}"
         data = self._data(
             messages.CHANGES,
             text=title,
@@ -182,13 +193,15 @@ class Facts:
                     messages.SegmentAfter(in_segment=has_entered, **after),
                 )
             case Trigger.INSIGHT_STARTED | Trigger.INSIGHT_ENDED:
+                if subject.alarm is not None and subject.alarm.outcome:
+                    after["outcome"] = subject.alarm.outcome
                 return (
                     messages.InsightBefore(has_insight=not has_entered, **before),
                     messages.InsightAfter(has_insight=has_entered, **after),
                 )
         return messages.ScoreBefore(**before), messages.ScoreAfter(**after)
 
-    def _change(self, after: messages.ScoreAfter) -> str:
+    def _change(self, subject: Subject, after: messages.ScoreAfter) -> str:
         subscription = self.subscription
         score, change = after.score or 0.0, after.score_change or 0.0
         match subscription.trigger:
@@ -199,7 +212,7 @@ class Facts:
             case Trigger.SCORE_MOVED:
                 verb = "rose" if subscription.direction == "up" else "fell"
                 return f"{verb} by {abs(change)} points to {score}."
-        return f"{self._plural_change()}."
+        return f"{self._plural_change()}{describe_end(subject.alarm)}."
 
     def _plural_change(self) -> str:
         subscription = self.subscription

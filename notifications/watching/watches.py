@@ -5,15 +5,22 @@ from typing import Any
 
 from django.db.models import Q, Value
 
+from engagement.activity.reading import last_replay
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Workspace
-from engagement.rules.rules import MetricCondition, Rule, rule_to_json
+from engagement.rules.rules import (
+    ActivityCondition,
+    InsightCondition,
+    MetricCondition,
+    Rule,
+    rule_to_json,
+)
 from engagement.scopes import SubjectKind, get_kind
 from engagement.segments import members
 from engagement.segments.insight_filters import insight_filter
 from notifications.models import Subscription, Watch
 from notifications.triggers import TRIGGERS, Trigger
-from notifications.watching.insights import insight_kind
+from notifications.watching.insights import BY_ALARMS, SIGNALS, insight_kind
 
 
 def assign_watch(subscription: Subscription) -> None:
@@ -60,6 +67,9 @@ class WatchedSet:
     """The set that a watch is about, in the workspace's scores of this moment.
 
     ``definition`` changes with the rule and with the score set, which a change of weights replaces.
+    Of a set by alarms, it also changes with the level of the alarms, and when a replay decides them
+    again. But a replay changes nothing about an insight that tells of one alarm: its alarms say
+    whether they are news (``told_to_nobody``).
     """
 
     def __init__(self, watch: Watch, subscription: Subscription, score_set: ScoreSet) -> None:
@@ -67,6 +77,7 @@ class WatchedSet:
         self.kind: SubjectKind = get_kind(_scope(subscription))
         rule = _rule(watch, subscription, self.kind.scope)
         self.definition = f"{score_set.pk} {_text(rule) if rule else watch.key}"
+        self.definition += _alarms_version(score_set, rule, subscription)
         self._rule, self._subscription = rule, subscription
 
     def rows(self) -> Any:
@@ -103,6 +114,18 @@ def _rule(watch: Watch, subscription: Subscription, scope: Scope) -> Rule | None
         case Trigger.SCORE_MOVED:
             return Rule(scope, "all", (MetricCondition("score_change", "at_most", -threshold),))
     return None
+
+
+def _alarms_version(score_set: ScoreSet, rule: Rule | None, subscription: Subscription) -> str:
+    level = score_set.workspace.alarm_level
+    if subscription.insight in SIGNALS:
+        return f" alarms {level}"
+    conditions = rule.conditions if rule else ()
+    if subscription.insight in BY_ALARMS or any(
+        isinstance(each, InsightCondition | ActivityCondition) for each in conditions
+    ):
+        return f" alarms {level} {last_replay(score_set)}"
+    return ""
 
 
 def _text(rule: Rule) -> str:

@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from django.http import HttpRequest
 
+from engagement.insight_kinds import ACTIVITY_LABELS
 from engagement.metric_names import Scope
 from engagement.models import Product
 from engagement.scopes import get_kind
@@ -266,7 +267,12 @@ _INSIGHT: Json = {
         "type": "string",
         "enum": list(INSIGHT_KINDS),
         "description": "Only accounts with this insight.",
-    }
+    },
+    "activity": {
+        "type": "string",
+        "enum": list(ACTIVITY_LABELS),
+        "description": "Only accounts whose activity is in this state.",
+    },
 }
 _ACCOUNT_ID: Json = {"account_id": {"type": "integer", "description": "The account's id."}}
 _USER_ID: Json = {"user_id": {"type": "integer", "description": "The user's id."}}
@@ -286,8 +292,9 @@ _TOOLS = [
     Tool(
         "find_accounts",
         "Find accounts",
-        "Accounts (customers) with their engagement scores from 0 to 100, highest first: all, by "
-        "any part of a name with search, or by filters.",
+        "Accounts (customers) with their engagement scores from 0 to 100, highest first, and "
+        "whether their activity is usual for them: all, by any part of a name with search, or by "
+        "filters.",
         _list_arguments("account", "tracking_id", "name", "domain") | _INSIGHT,
         (),
         schemas.page_of(records.AccountRecord),

@@ -34,7 +34,9 @@ class AccountDetail(ReadView):
         workspace = queries.workspace(self.product, workspace_id, quantiles_of="account")
         row = queries.account(workspace, account_id)
         account = details.AccountDetails(workspace, row, trait_names, self.shows_users)
-        record = serializers.full_account(row, workspace, account.metrics, self.links)
+        record = serializers.full_account(
+            row, workspace, account.activity, account.metrics, self.links
+        )
         return self.record_response(record | account.expand(self.expansions))
 
 

@@ -59,7 +59,7 @@ def list_parameters(scope: Scope) -> tuple[str, ...]:
         *parameters.LOOKUP_PARAMETERS,
         *filters.LOOKUPS[scope],
         "segment_id",
-        *(("insight",) if scope == "account" else ()),
+        *(("insight", "activity") if scope == "account" else ()),
         *COMMON_PARAMETERS,
         "changed_since",
         *parameters.PAGING_PARAMETERS,

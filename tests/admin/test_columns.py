@@ -21,6 +21,7 @@ OF_USERS = {
     "account": ("Account", "account", ["account tracking_id", "account name"]),
 }
 OF_ACCOUNTS = {
+    "activity": ("Activity", "", ["activity", "activity since"]),
     "active_users": ("Active users", "active_users", ["active users", "total users"]),
     "license": (
         "License",
@@ -34,12 +35,13 @@ SCORES = (
     "score number, score_last_period number, score_change number, trend text, raw_score integer, "
     "event_count integer, active_days integer, last_active_at time"
 )
-REST = "first_seen_at time, created_at time, traits json, deleted boolean"
+REST = "first_seen_at time, created_at time, traits json"
 EXPORTED = {
     Table.ACCOUNTS: "id integer, tracking_id text, external_id text, name text, domain text, "
-    f"{SCORES}, active_users integer, total_users integer, {REST}",
+    f"{SCORES}, active_users integer, total_users integer, {REST}, "
+    "activity text, activity_since day, deleted boolean",
     Table.USERS: "id integer, tracking_id text, external_id text, email text, name text, "
-    f"account_id integer, {SCORES}, {REST}",
+    f"account_id integer, {SCORES}, {REST}, deleted boolean",
     Table.ACCOUNT_SCORES: "day day, id integer, tracking_id text, external_id text, score number",
     Table.USER_SCORES: "day day, id integer, tracking_id text, external_id text, score number",
 }
@@ -57,7 +59,7 @@ EXPORTED = {
         (
             "account",
             OF_ACCOUNTS,
-            "score change history active_users last_active license renewal mrr first_seen "
+            "score change history active_users activity last_active license renewal mrr first_seen "
             "external_id",
             "domain",
         ),

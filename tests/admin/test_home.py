@@ -37,6 +37,7 @@ from marketplace.status.health import LastRuns
 from tests.admin.conftest import logged_in
 from tests.admin.rows import Rows, a_connection, fill
 from tests.database import CITUS
+from tests.engagement.alarms.rows import alarm
 from tests.engagement.history import identify
 from tests.pipeline.waiting import drain, wait
 
@@ -432,13 +433,14 @@ def test_an_overview_names_the_accounts_that_need_attention(
     assert scores is not None and scores.scored_day is not None
     last_at = datetime.combine(scores.scored_day - timedelta(days=20), NOW.time(), UTC)
     AccountEngagement.objects.filter(score_set=scores).update(raw=0, last_active_at=last_at)
+    alarm(AccountEngagement.objects.get(score_set=scores), is_stopped=True)
     workspace = acme_rows.workspace.pk
     listed = f"{reverse('admin:engagement_account_changelist')}?workspace={workspace}"
     account = reverse("admin:engagement_account_change", args=[acme_rows.account.pk])
     html = member.get(f"{reverse('admin:index')}?workspace={workspace}").content.decode()
     assert f'<a href="{listed}&amp;insight=activity_stopped">See all 1<' in html
     assert f'<a href="{account}?workspace={workspace}">acme-account name</a>' in html
-    assert "No scored activity for 20 days (last: " in html
+    assert "No activity for 20 days; expected " in html
     assert 'class="eds-warning">Activity stopped <strong>1</strong></a>' in html
 
 

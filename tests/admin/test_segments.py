@@ -251,6 +251,19 @@ def test_a_segment_of_accounts_may_have_a_condition_on_an_insight(
     assert "Does not have the insight “Seats unused”" in listed
 
 
+def test_a_segment_of_accounts_may_have_a_condition_on_their_activity(
+    member: Client, acme_rows: Rows
+) -> None:
+    inputs = {**new(acme_rows, {"what": "activity", "activity": "settled_lower"}, {"what": ""})}
+    assert member.post(reverse(ADD), inputs | {"scope": "account"}).status_code == 302
+    segment = Segment.objects.get(name="Mine")
+    assert segment.conditions == [{"kind": "activity", "state": "settled_lower"}]
+    html = member.get(page(segment)).content.decode()
+    assert '<option value="settled_lower" selected>settled at a lower level</option>' in html
+    listed = member.get(reverse(LIST)).content.decode()
+    assert "Activity: settled at a lower level" in listed
+
+
 # What is wrong in a row, and what its error says.
 BAD: list[tuple[dict[str, Any], str]] = [
     ({**TRAIT, "trait": " "}, "Enter the trait’s name."),

@@ -30,6 +30,7 @@ from engagement.segments import counts
 from tests.admin.rows import NOON, Rows, a_user, an_account, index_for_search
 from tests.admin.test_subject_pages import counted, second_workspace
 from tests.cases import each
+from tests.engagement.alarms.rows import alarm
 from tests.jobs import pretend_duration, refresh_orders
 
 # A condition that each account meets.
@@ -94,6 +95,8 @@ def customers(acme_rows: Rows) -> Rows:
     active = AccountEngagement.objects.filter(raw__gt=0)
     active.update(last_active_at=NOON - timedelta(hours=3))
     active.filter(account__external_id="globex").update(last_active_at=NOON - timedelta(days=5))
+    for name, signal in (("acme-account", "rise"), ("globex", "fall")):
+        alarm(AccountEngagement.objects.get(account__external_id=name), signal)
     return rows
 
 
@@ -433,6 +436,13 @@ def test_what_accounts_pay_is_a_column(root: Client, customers: Rows) -> None:
     assert [chip.label for chip in chips] == ["MRR: at least 100.00"]
 
 
+def test_the_activity_of_accounts_is_a_column(root: Client, customers: Rows) -> None:
+    page = opened(root, "account", column="activity", activity="falling")
+    (cell,) = re.findall(r'class="[^"]*field-activity[^>]*>(.*?)</td>', page.content.decode())
+    assert strip_tags(cell) == "Falling since 4 Sep 2026"
+    assert [chip.label for chip in page.context["chips"]] == ["Activity: falling"]
+
+
 # --- Filters --------------------------------------------------------------------------------
 
 
@@ -451,6 +461,8 @@ def test_what_accounts_pay_is_a_column(root: Client, customers: Rows) -> None:
         ({"active": "within-30", "trait.plan": "free"}, ["globex"]),
         ({"insight": "renewal_at_risk"}, ["globex"]),
         ({"insight": "trend_up", "license_type": "none"}, ["acme-account"]),
+        ({"activity": "falling"}, ["globex"]),
+        ({"activity": "unknown"}, ["initech"]),
         ({"q": "glob"}, ["globex"]),
         ({"trait_name": "plan", "trait_value": "free"}, ["globex"]),
     ],

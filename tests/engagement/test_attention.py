@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from engagement.models import Account, AccountEngagement, CachedCounts, ScoreSet
+from engagement.models import Account, AccountEngagement, Alarm, CachedCounts, ScoreSet
 from engagement.segments import counts
 from engagement.segments.attention import ACCOUNTS_PER_KIND, NO_ATTENTION, Attention
+from tests.engagement.alarms.rows import alarm
 from tests.engagement.history import NOON
 from tests.engagement.rows import TODAY, account, ago
 
@@ -29,7 +30,9 @@ def named(attention: Attention) -> dict[str, list[str]]:
 
 def stopped(scores: ScoreSet, name: str, seats: Any = None, **numbers: Any) -> AccountEngagement:
     traits = {"am.tier.number": seats, **numbers.pop("traits", {})}
-    return account(scores, name, last_active_at=ago(20), traits=traits, **numbers)
+    row = account(scores, name, last_active_at=ago(20), traits=traits, **numbers)
+    alarm(row, is_stopped=True)
+    return row
 
 
 def make_large(scores: ScoreSet) -> None:
@@ -67,11 +70,9 @@ def test_what_an_account_pays_counts_before_its_seats(scores: ScoreSet) -> None:
 
 
 def test_an_account_is_named_once_and_counted_for_each_insight(scores: ScoreSet) -> None:
-    scores.account_benchmark_last_period = 100.0
-    scores.save()
-    stopped(scores, "leaving", raw_last_period=100, traits={"am.maintenanceEndDate": SOON})
+    stopped(scores, "leaving", traits={"am.maintenanceEndDate": SOON})
     stopped(scores, "asleep")
-    account(scores, "growing", raw=90, raw_last_period=10, first_seen_at=ago(90))
+    alarm(account(scores, "growing", raw=90, first_seen_at=ago(90)), "rise")
     account(scores, "young", raw=90, first_seen_at=ago(3))
     for _ in ("live", "cached"):
         accounts = attention(scores)
@@ -84,8 +85,7 @@ def test_an_account_is_named_once_and_counted_for_each_insight(scores: ScoreSet)
         assert named(accounts) == {"renewal_at_risk": ["leaving"], "activity_stopped": ["asleep"]}
         (alert,) = accounts.alerts["renewal_at_risk"]
         assert alert.insight.text == (
-            "The license is up for renewal in 30 days (24 Oct 2026), and the score fell by 90.0 to "
-            "0.0."
+            "The license is up for renewal in 30 days (24 Oct 2026), and activity has stopped."
         )
         make_large(scores)
 
@@ -94,7 +94,8 @@ def test_a_cached_alert_that_is_over_is_left_out(scores: ScoreSet) -> None:
     for name in ("back", "gone", "asleep"):
         stopped(scores, name)
     make_large(scores)
-    AccountEngagement.objects.filter(account__external_id="back").update(raw=5)
+    back = Alarm.objects.filter(account__external_id="back")
+    back.update(ended_on=TODAY, outcome=Alarm.Outcome.RECOVERED)
     AccountEngagement.objects.filter(account__external_id="gone").delete()
     Account.objects.filter(external_id="gone").delete()
     assert named(attention(scores)) == {"activity_stopped": ["asleep"]}

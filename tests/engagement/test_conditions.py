@@ -241,6 +241,7 @@ def test_no_conditions_select_everybody(acme: Product, match: str) -> None:
         ({"kind": "metric", "metric": "tenure_days", "operator": "at_least", "value": 9}, True),
         ({"kind": "metric", "metric": "raw_score", "operator": "at_least", "value": 9}, False),
         ({"kind": "insight", "insight": "new_account"}, True),
+        ({"kind": "activity", "state": "falling"}, True),
         ({"kind": "active", "active": True}, False),
         ({"kind": "trend", "trend": "rising"}, False),
         (when("last_active", "within_days", 7), True),
@@ -285,6 +286,7 @@ def test_what_a_rule_depends_on(
         {"kind": "active", "active": True},
         {"kind": "trend", "trend": "rising"},
         {"kind": "insight", "insight": "renewal_at_risk", "has": False},
+        {"kind": "activity", "state": "settled_lower"},
         {"kind": "metric", "metric": "adoption", "operator": "at_most", "value": 0.5},
         {"kind": "metric", "metric": "raw_score", "operator": "between", "value": 1, "upper": 5},
     ],
@@ -375,6 +377,7 @@ def test_an_invalid_condition_has_a_message(
     [
         (trait("is_set", kind="account_trait"), "account", "applies to users only"),
         ({"kind": "insight", "insight": "trend_up"}, "user", "applies to accounts only"),
+        ({"kind": "activity", "state": "rising"}, "user", "applies to accounts only"),
         ({"kind": "metric", "metric": "active_users", "operator": "at_least", "value": 1}, "user",
          "Only accounts have the metric “Active users”."),
         ({"kind": "metric", "metric": "adoption", "operator": "between", "value": 1}, "user",

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engagement.activity import reading
 from engagement.models import AccountEngagement, Product, ScoreSet, Segment
 from engagement.scores.insights import account_facts, apply_rules
 from engagement.segments import members as segments
 from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
 from tests.cases import examples, leaves_no_rows
+from tests.engagement.alarms.rows import alarm
 from tests.engagement.history import NOON
 from tests.engagement.rows import TODAY, account
 
@@ -39,7 +41,9 @@ def on_pages(score_set: ScoreSet) -> dict[str, set[str]]:
     rows = AccountEngagement.objects.filter(score_set_id=score_set.pk).select_related("account")
     kinds = dict[str, set[str]]({kind: set() for kind in INSIGHT_KINDS})
     for row in rows:
-        for insight in apply_rules(account_facts(score_set, row)):
+        alarms = reading.alarms_by_account(score_set, [row.account_id])
+        own = alarms.get(row.account_id, reading.NO_ALARMS)
+        for insight in apply_rules(account_facts(score_set, row, alarms=own)):
             kinds[insight.kind].add(row.account.external_id)
     return kinds
 
@@ -135,14 +139,19 @@ rows = st.fixed_dictionaries({
     "raw_last_period": points,
     "top_user_points": points,
     "active_users": small,
-    "active_users_last_period": small,
     "total_users": small,
-    "name_count": st.integers(0, 8),
-    "name_count_last_period": st.integers(0, 8),
     "last_active_at": st.one_of(st.none(), times),
     "first_seen_at": times,
     "created_at": st.one_of(st.none(), times),
     "traits": traits,
+    "alarms": st.dictionaries(
+        st.sampled_from(list(reading.Signal)),
+        st.fixed_dictionaries({
+            "is_stopped": st.booleans(),
+            "outcome": st.sampled_from(["", "", "settled", "recovered"]),
+        }),
+        max_size=3,
+    ),
 })  # fmt: skip
 benchmarks = st.sampled_from([None, 1.0, 10.0, 37.5, 208.2, 1e9])
 
@@ -175,7 +184,10 @@ def test_the_filter_of_an_insight_keeps_the_accounts_that_have_it(
         account_benchmark_last_period=before,
     )
     for number, values in enumerate(accounts):
-        account(score_set, str(number), **values)
+        signals = values.pop("alarms")
+        row = account(score_set, str(number), **values)
+        for signal, fields in signals.items():
+            alarm(row, signal, **fields)
     expected = on_pages(score_set)
     assert matching(score_set) == expected
     assert_conditions_agree(score_set, expected)

@@ -5,15 +5,32 @@ from typing import Any
 
 import pytest
 
-from engagement.models import Product, Segment, Workspace
+from engagement.models import (
+    AccountEngagement,
+    Alarm,
+    AlarmNight,
+    Product,
+    Segment,
+    Workspace,
+)
 from readapi import details
+from tests.engagement.alarms.rows import alarm, night
 from tests.readapi.conftest import Reads
 from tests.readapi.scored import TODAY, account_id, fill, user_id
 
 
 @pytest.fixture
 def filled(acme: Product) -> Workspace:
-    return fill(acme)
+    workspace = fill(acme)
+    for name, is_stopped in (("initech", False), ("hooli", True)):
+        row = AccountEngagement.objects.get(
+            score_set=workspace.scores_id, account__external_id=name
+        )
+        alarm(row, "fall", is_stopped=is_stopped, observed=0 if is_stopped else 4)
+        AccountEngagement.objects.filter(pk=row.pk).update(activity=0)
+        alarm(row, "leaving", window_days=28)
+    night(workspace, TODAY - timedelta(days=1))
+    return workspace
 
 
 @pytest.fixture
@@ -85,7 +102,10 @@ def test_segments_are_those_with_the_subject_as_a_member(read: Any, filled: Work
 def test_insights_have_a_text_and_its_numbers(read: Any) -> None:
     rows = read("accounts", "initech", "insights")["insights"]
     insights = {insight["kind"]: insight for insight in rows}
-    assert set(insights) == {"trend_up", "one_person", "seats_unused"}
+    own = {"trend_down", "users_leaving", "one_person", "seats_unused", "renewal_at_risk"}
+    assert set(insights) == own
+    assert insights["trend_down"]["text"].startswith("Usually 11–26 active user-days in two weeks")
+    assert insights["trend_down"]["numbers"]["expected_low"] == 11
     assert insights["seats_unused"] == {
         "kind": "seats_unused",
         "severity": "notice",
@@ -98,8 +118,35 @@ def test_insights_have_a_text_and_its_numbers(read: Any) -> None:
 
 
 def test_an_inactive_account_has_an_insight(read: Any) -> None:
-    [insight] = read("accounts", "hooli", "insights")["insights"]
-    assert insight["text"] == "No scored activity for 7 days (last: 17 Sep 2026)."
+    insight, leaving = read("accounts", "hooli", "insights")["insights"]
+    assert insight["text"] == "No activity for 7 days; expected 4–15 user-days in that time."
+    assert leaving["kind"] == "users_leaving"
+
+
+def test_an_account_has_the_state_of_its_activity(
+    read: Any, acme_reads: Reads, filled: Workspace
+) -> None:
+    states = {"initech": "falling", "hooli": "stopped"}
+    for name, state in states.items():
+        assert read("accounts", name, "traits")["activity"] == {
+            "state": state,
+            "reason": None,
+            "since": "2026-09-04",
+            "decided_for": "2026-09-23",
+        }
+    listed = acme_reads("/v2/accounts", workspace_id=filled.pk).json()["data"]
+    assert {each["tracking_id"]: each["activity"]["state"] for each in listed} == states
+
+
+def test_before_any_night_nobody_can_tell(read: Any, acme_reads: Reads, filled: Workspace) -> None:
+    Alarm.objects.all().delete()
+    AlarmNight.objects.all().delete()
+    AccountEngagement.objects.update(activity=None)
+    unknown = {"state": "unknown", "reason": "not_decided", "since": None, "decided_for": None}
+    assert read("accounts", "initech", "traits")["activity"] == unknown
+    AccountEngagement.objects.update(activity=1)
+    unknown["reason"] = "too_quiet"
+    assert read("accounts", "initech", "traits")["activity"] == unknown
 
 
 def test_all_expansions_at_once(read: Any) -> None:

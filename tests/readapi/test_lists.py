@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from core.database import sql
-from engagement.models import CachedCounts, Product, Segment, Workspace
+from engagement.models import AccountEngagement, CachedCounts, Product, Segment, Workspace
 from engagement.orders import storage
 from engagement.rescoring.jobs import AWAITED_ORDERS
 from engagement.scopes import ACCOUNTS
@@ -15,6 +15,7 @@ from engagement.segments import counts
 from engagement.segments.insight_filters import INSIGHT_KINDS
 from readapi import sorting, totals
 from tests.cases import each
+from tests.engagement.alarms.rows import alarm
 from tests.jobs import run_job
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account, make_user, scores_of
@@ -131,6 +132,11 @@ def four(workspace: Workspace) -> Workspace:
     make_account(workspace, "b", 10, traits={**plain, "plan": "free", "a,b": "x:y, z"})
     make_account(workspace, "c", 20, traits={"domain": "hooli.example", "plan": "pro"})
     make_account(workspace, "d", 0, traits={"seats": True, "createdAt": "2026-06-01"})
+    own = AccountEngagement.objects.filter(score_set=scores).select_related("account")
+    rows = {row.account.external_id: row for row in own}
+    for name in "ac":
+        alarm(rows[name], "rise")
+    alarm(rows["b"], is_stopped=True)
     make_user(workspace, "u1", 9, traits={"email": "Ann@b.example", "name": "Ann"})
     make_user(workspace, "u2", 10, traits={"email": "ann@b.example", "name": "ann"})
     make_user(workspace, "u3", 20, traits={"plan": "pro"})
@@ -158,7 +164,12 @@ def four(workspace: Workspace) -> Workspace:
         ("trait=seats:true", "d"),
         ("trait=a,b:x:y, z", "b"),
         ("trait=plan:none", ""),
-        ("insight=trend_up", "cba"),
+        ("insight=trend_up", "ca"),
+        ("insight=activity_stopped", "b"),
+        ("activity=rising", "ca"),
+        ("activity=stopped&trait=plan:free", "b"),
+        ("activity=falling", ""),
+        ("activity=unknown", "d"),
         ("insight=trend_up&trait=plan:pro&sort=score", "ac"),
         ("insight=new_account", "d"),
         ("insight=seats_exceeded", ""),
