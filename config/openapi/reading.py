@@ -88,7 +88,10 @@ def _bad_request(names: tuple[str, ...]) -> Json:
 
 # Users or accounts, by the segment's scope.
 MEMBERS: Json = {"anyOf": [reference("AccountList"), reference("UserList")]}
-_STATS = examples.WORKSPACE | {"stats": examples.STATS}
+_STATS = examples.WORKSPACE | {
+    "stats": examples.STATS,
+    "product_activity": examples.PRODUCT_ACTIVITY,
+}
 _COUNTED_SEGMENT = examples.SEGMENT | {"member_count": 9}
 
 OPERATIONS = [
@@ -98,7 +101,7 @@ OPERATIONS = [
         "List workspaces",
         "Workspaces",
         Page[records.WorkspaceRecord],
-        examples.page(_STATS, "workspaces", "stats"),
+        examples.page(_STATS, "workspaces", "stats", "product_activity"),
     ),
     ReadOperation(
         views.WorkspaceDetail,
@@ -106,7 +109,7 @@ OPERATIONS = [
         "Get a workspace",
         "Workspaces",
         One[records.WorkspaceRecord],
-        examples.single_record(_STATS, "stats"),
+        examples.single_record(_STATS, "stats", "product_activity"),
     ),
     ReadOperation(
         views.AccountList,
