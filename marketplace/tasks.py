@@ -15,7 +15,8 @@ from marketplace.source.client import Credentials, MarketplaceClient
 from marketplace.status.prometheus import SYNC_COUNTER
 from marketplace.user_names import QUEUE
 
-# Seconds after which a sync releases its worker, so that other connections get their turn.
+# Seconds after which a sync, or other work of the queue, releases its worker, so that other
+# connections get their turn.
 SYNC_SECONDS = 20.0
 
 
@@ -46,7 +47,7 @@ def resume() -> None:
     """Have the connections sync whose time has come, and wake workers for the syncs that are due
     again or whose worker died."""
     now = timezone.now()
-    run_due(QUEUE, timezone.now)
+    run_due(QUEUE, timezone.now, time_limit(SYNC_SECONDS))
     scheduling.request_due_syncs(now)
     scheduling.wake_workers(scheduling.due_connection_ids(now))
 

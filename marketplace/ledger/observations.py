@@ -107,8 +107,11 @@ def _links(fields: Fields) -> set[str]:
 # --- From syncs -----------------------------------------------------------------------------
 
 
-def observe(product_id: int, rows: Iterable[ParsedLicense], now: datetime) -> None:
-    """Store the states of these licenses, which a sync or the first fill found new or changed.
+def observe(
+    product_id: int, rows: Iterable[ParsedLicense], now: datetime, *, is_new: bool = True
+) -> None:
+    """Store the states of these licenses, which a sync found new or changed. Licenses that it is
+    the first to find began then, unless *is_new* is False.
 
     It writes only, in the caller's transaction, which holds the product.
     """
@@ -135,7 +138,7 @@ def observe(product_id: int, rows: Iterable[ParsedLicense], now: datetime) -> No
             states.append(state)
     changed = [entry for entry in entries.values() if entry.is_changed]
     _keep_last_seen(product_id, changed, ledger)
-    _write_entries(product_id, changed, ledger)
+    _write_entries(product_id, changed, is_new and ledger.filled_at is not None)
     _write_aliases(product_id, aliases)
     store_states(product_id, states)
 
@@ -180,7 +183,7 @@ def mark_unlisted(product_id: int, keys: Collection[str], now: datetime) -> None
         entry.listings.append([now.astimezone(UTC).date().isoformat(), False])
     if ledger is not None:
         _keep_last_seen(product_id, leavers, ledger)
-        _write_entries(product_id, leavers, ledger)
+        _write_entries(product_id, leavers, is_new=False)
 
 
 def note_look(product_id: int, looked_at: datetime) -> None:
@@ -329,7 +332,7 @@ def _keep_last_seen(product_id: int, entries: Sequence[_Entry], ledger: Ledger) 
         sql.execute(_KEEP_LAST_SEEN, {"product": product_id, **arrays})
 
 
-def _write_entries(product_id: int, entries: Sequence[_Entry], ledger: Ledger) -> None:
+def _write_entries(product_id: int, entries: Sequence[_Entry], is_new: bool) -> None:
     if not entries:
         return
     rows = [
@@ -340,7 +343,6 @@ def _write_entries(product_id: int, entries: Sequence[_Entry], ledger: Ledger) -
         for entry in sorted(entries, key=lambda entry: entry.license)
     ]  # fmt: skip
     names = ("licenses", "keys", "cloud_ids", "days", "digests", "facts", "links", "listings")
-    is_new = ledger.filled_at is not None
     parameters = {"product": product_id, "is_new": is_new, **sql.arrays(rows, *names)}
     sql.execute(_WRITE_ENTRIES, parameters)
 

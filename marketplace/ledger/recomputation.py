@@ -111,7 +111,7 @@ def _fill_some(product_id: int, now: datetime) -> int:
         ParsedLicense(key, cloud_id, msgspec.json.decode(fields), fields.encode(), digest)
         for key, cloud_id, fields, digest in rows
     ]
-    observations.observe(product_id, licenses, now)
+    observations.observe(product_id, licenses, now, is_new=False)
     return len(rows)
 
 
@@ -179,9 +179,11 @@ def _recompute(product_id: int, batch: Taken, ledger: Ledger, now: datetime) -> 
         if inputs.observations
     }
     relations = relate(lives.values(), DEFAULTS)
-    computed = {
-        license: events_of(lives[license], relations) for license in licenses if license in lives
-    }
+    computed = [
+        (lives[license], events_of(lives[license], relations))
+        for license in licenses
+        if license in lives
+    ]
     writes = _write_events(product_id, licenses, computed, ledger, now)
     LedgerLicense.objects.filter(
         product=product_id, license__in=sorted(to_recompute), stale=LedgerLicense.Stale.NO
@@ -308,11 +310,11 @@ _UPSERT: LiteralString = """
     INSERT INTO marketplace_licenseevent (product_id, license, type, anchor, date, known_on,
         cloud_id, details, sources, recorded_at, changed_at, is_announced)
     SELECT %(product)s, k.license, k.type, k.anchor, k.date, k.known_on, k.cloud_id,
-           k.details::jsonb, string_to_array(k.sources, ','), %(now)s, %(now)s,
-           %(is_filled)s AND k.known_on >= %(news_from)s
+           k.details::jsonb, string_to_array(k.sources, ','), %(now)s, %(now)s, k.is_news
     FROM unnest(%(licenses)b::text[], %(types)b::text[], %(anchors)b::text[], %(dates)b::date[],
-                %(known)b::date[], %(cloud_ids)b::text[], %(details)b::text[], %(sources)b::text[])
-         AS k(license, type, anchor, date, known_on, cloud_id, details, sources)
+                %(known)b::date[], %(cloud_ids)b::text[], %(details)b::text[], %(sources)b::text[],
+                %(is_news)b::boolean[])
+         AS k(license, type, anchor, date, known_on, cloud_id, details, sources, is_news)
     ON CONFLICT (product_id, license, type, anchor) DO UPDATE
     SET date = excluded.date, known_on = excluded.known_on, cloud_id = excluded.cloud_id,
         details = excluded.details, sources = excluded.sources, changed_at = excluded.changed_at,
@@ -330,14 +332,14 @@ _WITHDRAW: LiteralString = """
 def _write_events(
     product_id: int,
     licenses: Sequence[str],
-    computed: dict[str, list[Event]],
+    computed: Sequence[tuple[Life, list[Event]]],
     ledger: Ledger,
     now: datetime,
 ) -> int:
     """Insert, correct, withdraw, and restore events; return how many rows were written.
 
-    An event is announced if it is new and was first known within the last days, but not in the
-    first import.
+    An event is announced if it is new and was first known within the last days, but not if it came
+    with the import of its license.
     """
     stored: dict[tuple[str, str, str], tuple[Any, ...]] = {}
     rows = sql.fetch(_STORED, {"product": product_id, "licenses": list(licenses)})
@@ -345,12 +347,19 @@ def _write_events(
         values = day, known_on, cloud_id, msgspec.json.decode(details), sources, is_withdrawn
         stored[license, type, anchor] = values
     events_by_id = {
-        (license, event.type.value, event.anchor): _values(event)
-        for license, events in computed.items()
+        (life.license, event.type.value, event.anchor): _values(event)
+        for life, events in computed
         for event in events
     }
+    news_from = now.astimezone(UTC).date() - timedelta(days=NEWS_DAYS)
+    news = {
+        (life.license, event.type.value, event.anchor)
+        for life, events in computed
+        for event in events
+        if ledger.filled_at and event.known_on >= news_from and _is_after_import(life, event)
+    }
     changed = [
-        (*id, *events_by_id[id])
+        (*id, *events_by_id[id], id in news)
         for id in sorted(events_by_id)
         if stored.get(id) != events_by_id[id]
     ]
@@ -358,18 +367,17 @@ def _write_events(
     if changed:
         sql.execute(
             _UPSERT,
-            {
-                **_columns(changed),
-                "product": product_id,
-                "now": now,
-                "is_filled": ledger.filled_at is not None,
-                "news_from": now.astimezone(UTC).date() - timedelta(days=NEWS_DAYS),
-            },
+            {**_columns(changed), "product": product_id, "now": now},
         )
     if withdrawn:
         arrays = sql.arrays(withdrawn, "licenses", "types", "anchors")
         sql.execute(_WITHDRAW, {"product": product_id, "now": now, **arrays})
     return len(changed) + len(withdrawn)
+
+
+def _is_after_import(life: Life, event: Event) -> bool:
+    """Whether the event is not of the import that first brought the license."""
+    return life.inputs.is_new or event.known_on > min(row.first_seen for row in life.rows)
 
 
 def _values(event: Event) -> tuple[Any, ...]:
@@ -379,8 +387,8 @@ def _values(event: Event) -> tuple[Any, ...]:
 
 def _columns(changed: Iterable[tuple[Any, ...]]) -> dict[str, list[Any]]:
     rows = [
-        (*id, msgspec.json.encode(details).decode(), ",".join(sources))
-        for *id, details, sources, _ in changed
+        (*id, msgspec.json.encode(details).decode(), ",".join(sources), is_news)
+        for *id, details, sources, _, is_news in changed
     ]
     names = ("licenses", "types", "anchors", "dates", "known", "cloud_ids", "details", "sources")
-    return sql.arrays(rows, *names)
+    return sql.arrays(rows, *names, "is_news")
