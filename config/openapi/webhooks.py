@@ -104,7 +104,7 @@ _ACCOUNT = NotifiedSubject(
     traits={"plan": "pro", "region": None},
 )
 _SCORES_BEFORE = {"score_last_period": 61.2}
-_SCORES_AFTER = {"score": 34.8, "score_change": -26.4}
+_SCORES_AFTER: Any = {"score": 34.8, "score_change": -26.4}
 # What the fields of the messages may hold.
 _VALUES: Json = {
     "text": "Initech: an example.",

@@ -73,7 +73,7 @@ def _text(label: str, size: int, **attributes: Any) -> forms.CharField:
     )
 
 
-def choice_field(label: str, choices: Mapping[str, str]) -> forms.ChoiceField:
+def choice_field(label: str, choices: Mapping[Any, str]) -> forms.ChoiceField:
     return forms.ChoiceField(
         label=label,
         required=False,

@@ -21,7 +21,15 @@ LOOK_UP = ["match_type", "match_value", "tracking_id", "name"]
 ACCEPTED: dict[str, list[str]] = {
     "/v2/workspaces": ["expand", "limit", "offset", "cursor"],
     "/v2/workspaces/{workspace}": ["expand"],
-    "/v2/accounts": ["workspace_id", *LOOK_UP, "domain", "segment_id", "insight", *CHANGES],
+    "/v2/accounts": [
+        "workspace_id",
+        *LOOK_UP,
+        "domain",
+        "segment_id",
+        "insight",
+        "activity",
+        *CHANGES,
+    ],
     "/v2/accounts/{account}": ["workspace_id", "expand", "traits"],
     "/v2/accounts/{account}/users": ["workspace_id", *COMMON, *PAGING],
     "/v2/users": ["workspace_id", *LOOK_UP, "email", "segment_id", *CHANGES],

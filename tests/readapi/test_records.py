@@ -13,6 +13,7 @@ from tests.readapi.rows import SPRING, make_account, make_user
 
 BENCHMARK = 208.2
 ROOT = "http://testserver/v2"
+NOT_DECIDED = {"state": "unknown", "reason": "not_decided", "since": None, "decided_for": None}
 
 
 @pytest.fixture
@@ -44,6 +45,7 @@ def test_a_listed_account_has_every_key(acme_reads: Reads, scored: Workspace) ->
                 "id": account.id,
                 "tracking_id": "initech",
                 "name": "Initech",
+                "activity": NOT_DECIDED,
                 "score": 80.8,
                 "score_change": 80.8,
                 "active_users": 4,
@@ -65,6 +67,7 @@ def test_a_full_account_has_every_key(acme_reads: Reads, scored: Workspace) -> N
             "id": account.id,
             "tracking_id": "initech",
             "name": "Initech",
+            "activity": NOT_DECIDED,
             "score": 80.8,
             "score_change": 80.8,
             "active_users": 4,

@@ -41,7 +41,7 @@ def in_segments(scores: ScoreSet, row: AccountEngagement) -> list[str]:
     ]
     states = list(ACTIVITY_LABELS)
     rows = AccountEngagement.objects.filter(product_id=row.product_id, account_id=row.account_id)
-    members_of = [
+    members_of: list[str] = [
         states[each.pk]
         for each in own
         if rows.filter(members.members_filter(scores, members.segment_rule(each))).exists()
