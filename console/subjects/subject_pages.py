@@ -8,9 +8,10 @@ from typing import Any
 from django.http import Http404
 from django.utils.safestring import SafeString
 
+from console.subjects.activity_chart import ActivitySummary, activity_summary
 from core import charts
 from core.time_format import format_ago
-from engagement.activity.reading import NO_ALARMS, alarms_by_account
+from engagement.activity.reading import NO_ALARMS, AccountAlarms, alarms_by_account
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.models import Account, AccountEngagement, ScoreSet, Segment, Workspace
 from engagement.money import MRR_LABEL, format_cents, mrr_of
@@ -69,6 +70,8 @@ class ScoreSummary:
     metrics: Sequence[tuple[str, str | SafeString]] = ()
     segments: Sequence[Segment] = ()
     insights: Sequence[Insight] = ()
+    # Of an account.
+    activity: ActivitySummary | None = None
     # Of an account; None if the workspace does not count all users.
     active_users: int | None = None
     total_users: int = 0
@@ -131,7 +134,9 @@ def score_summary(
         breakdown, shown_people = activity.events, activity.people
     totals = NO_TOTALS if is_brief else history.all_time_totals(score_set, scope, subject.pk)
     subject_metrics = _compute_metrics(score_set, row, totals)
-    subject_insights = _insights(score_set, row, subject_metrics)
+    alarms = alarms_by_account(score_set, [subject.pk]) if scope == "account" else {}
+    own_alarms = alarms.get(subject.pk, NO_ALARMS)
+    subject_insights = _insights(score_set, row, subject_metrics, own_alarms)
     events = [EventChange(event) for event in breakdown]
     change = subject_metrics.scores.change
     return ScoreSummary(
@@ -155,6 +160,7 @@ def score_summary(
             score_set, segments.usable_segments(workspace, scope), row
         ),
         insights=subject_insights,
+        activity=activity_summary(score_set, row, own_alarms) if scope == "account" else None,
         active_users=_active_users(score_set, subject_metrics),
         total_users=getattr(row, "total_users", 0),
     )
@@ -264,11 +270,12 @@ def _compute_metrics(score_set: ScoreSet, row: Any, totals: AllTimeTotals) -> Me
     return metrics.compute_account_metrics(row, score_set, totals, row.account.traits)
 
 
-def _insights(score_set: ScoreSet, row: Any, subject_metrics: Metrics) -> list[Insight]:
+def _insights(
+    score_set: ScoreSet, row: Any, subject_metrics: Metrics, alarms: AccountAlarms
+) -> list[Insight]:
     """Only accounts have insights."""
     if not isinstance(subject_metrics, AccountMetrics):
         return []
-    alarms = alarms_by_account(score_set, [row.account_id]).get(row.account_id, NO_ALARMS)
     return insights.account_insights(score_set, row, subject_metrics, alarms)
 
 

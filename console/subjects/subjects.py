@@ -243,6 +243,7 @@ class AccountAdmin(SubjectAdmin):
             ),
             "events": subject_details.events_of_account(obj, workspace and workspace.pk),
             "people": _people_table(request, obj, workspace, summary),
+            "activity": summary and summary.activity,
         }
 
     def score_summary(

@@ -33,7 +33,9 @@ def workspace(acme: Product) -> Workspace:
     return workspace
 
 
-def planted(workspace: Workspace, change: str, ago: int | None = None, users: int = 2) -> Account:
+def an_account(
+    workspace: Workspace, change: str, ago: int | None = None, users: int = 2
+) -> Account:
     """An account that changed *ago* days ago, with *users* active users each day until then."""
     traits = {"demo.truth": change}
     if ago is not None:
@@ -91,7 +93,7 @@ def outcome(workspace: Workspace, change: str) -> Outcome:
 def test_a_change_is_found_by_its_alarm_after_so_many_days(
     workspace: Workspace, change: str, signal: str
 ) -> None:
-    account = planted(workspace, change, ago=80)
+    account = an_account(workspace, change, ago=80)
     level = 0 if signal == "leaving" else workspace.alarm_level
     an_alarm(workspace, account, ago=40, signal=signal, level=level)
     an_alarm(workspace, account, ago=68, signal=signal, level=level)
@@ -109,34 +111,34 @@ def test_a_change_is_found_by_its_alarm_after_so_many_days(
 )
 def test_other_alarms_find_nothing(workspace: Workspace, alarm: dict[str, Any]) -> None:
     """Those before the change, of another direction, that nobody sees, or that were replaced."""
-    an_alarm(workspace, planted(workspace, "halved", ago=80), **alarm)
+    an_alarm(workspace, an_account(workspace, "halved", ago=80), **alarm)
     assert outcome(workspace, "halved") == Outcome("halved", missed=1)
 
 
 def test_a_new_change_is_not_missed_yet_and_a_quiet_account_cannot_tell(
     workspace: Workspace,
 ) -> None:
-    planted(workspace, "halved", ago=20)
-    planted(workspace, "halved", ago=80, users=0)
-    planted(workspace, "halved", ago=80)
+    an_account(workspace, "halved", ago=20)
+    an_account(workspace, "halved", ago=80, users=0)
+    an_account(workspace, "halved", ago=80)
     counted = outcome(workspace, "halved")
     assert (counted.early, counted.cannot_tell, counted.missed, counted.accounts) == (1, 1, 1, 3)
 
 
 def test_alarms_on_unchanged_accounts_are_false(workspace: Workspace) -> None:
-    accounts = [planted(workspace, "unchanged") for _ in range(5)]
+    accounts = [an_account(workspace, "unchanged") for _ in range(5)]
     an_alarm(workspace, accounts[0], ago=30)
     an_alarm(workspace, accounts[0], ago=3)
     an_alarm(workspace, accounts[1], ago=200)
     an_alarm(workspace, accounts[2], ago=30, signal="rise")
-    an_alarm(workspace, planted(workspace, "joined"), ago=30)
+    an_alarm(workspace, an_account(workspace, "joined"), ago=30)
     fall, rise = alarm_report.report([workspace]).false_alarms
     assert (fall.alarms, fall.account_quarters, fall.rate) == (2, 10, 0.2)
     assert (rise.alarms, rise.rate) == (1, 0.1)
 
 
 def test_the_table_has_a_row_for_each_change(workspace: Workspace) -> None:
-    an_alarm(workspace, planted(workspace, "halved", ago=80), ago=68)
+    an_alarm(workspace, an_account(workspace, "halved", ago=80), ago=68)
     lines = list(alarm_report.as_table(alarm_report.report([workspace])))
     assert "| halved | 1 | 1 | 12 | 0 | 0 | 0 |" in lines
     assert "| stopped | 0 | 0 | – | 0 | 0 | 0 |" in lines
@@ -144,6 +146,6 @@ def test_the_table_has_a_row_for_each_change(workspace: Workspace) -> None:
 
 
 def test_there_is_no_report_before_the_first_night(workspace: Workspace) -> None:
-    planted(workspace, "halved", ago=80)
+    an_account(workspace, "halved", ago=80)
     AlarmNight.objects.all().delete()
     assert sum(each.accounts for each in alarm_report.report([workspace]).outcomes) == 0
