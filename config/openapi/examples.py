@@ -20,13 +20,6 @@ WORKSPACE: Json = {
     },
 }
 STATS = {"total_users": 1840, "total_accounts": 212, "active_users": 633, "active_accounts": 148}
-PRODUCT_ACTIVITY = {
-    "state": "falling",
-    "decided_for": "2026-09-23",
-    "observed": 9870,
-    "expected": 13610.4,
-    "p": 2.1e-07,
-}
 
 ACCOUNT: Json = {
     "id": 17,

@@ -88,10 +88,7 @@ def _bad_request(names: tuple[str, ...]) -> Json:
 
 # Users or accounts, by the segment's scope.
 MEMBERS: Json = {"anyOf": [reference("AccountList"), reference("UserList")]}
-_STATS = examples.WORKSPACE | {
-    "stats": examples.STATS,
-    "product_activity": examples.PRODUCT_ACTIVITY,
-}
+_STATS = examples.WORKSPACE | {"stats": examples.STATS}
 _COUNTED_SEGMENT = examples.SEGMENT | {"member_count": 9}
 
 OPERATIONS = [
@@ -101,7 +98,7 @@ OPERATIONS = [
         "List workspaces",
         "Workspaces",
         Page[records.WorkspaceRecord],
-        examples.page(_STATS, "workspaces", "stats", "product_activity"),
+        examples.page(_STATS, "workspaces", "stats"),
     ),
     ReadOperation(
         views.WorkspaceDetail,
@@ -109,7 +106,7 @@ OPERATIONS = [
         "Get a workspace",
         "Workspaces",
         One[records.WorkspaceRecord],
-        examples.single_record(_STATS, "stats", "product_activity"),
+        examples.single_record(_STATS, "stats"),
     ),
     ReadOperation(
         views.AccountList,

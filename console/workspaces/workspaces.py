@@ -1,4 +1,4 @@
-"""Workspaces: their audience, lookback, and event weights."""
+"""Workspaces: their audience, lookback, event weights, and false alarms."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar, cast
@@ -24,7 +24,7 @@ from console.recent_events import RecentEvents, load_recent_events
 from console.rules import previews
 from console.rules.rule_editor import RuleEditor, RuleForm, without_preview_buttons
 from console.suggestions import load_suggestions
-from console.workspaces import what_if
+from console.workspaces import false_alarms, what_if
 from console.workspaces.weight_forms import (
     WeightForm,
     WeightFormSet,
@@ -39,10 +39,11 @@ from engagement.models import EventWeight, Product, Workspace
 from engagement.rescoring import sets
 from engagement.rules.rules import Rule, parse_rule, rule_to_json
 from engagement.rules.texts import describe_rule
+from engagement.segments import counts
 
 NAME_MISMATCH_MESSAGE = "That is not the workspace's name. Nothing was deleted."
 # Fields that two people may edit at the same time.
-CONFLICT_CHECKED_FIELDS = ("name", "lookback_days", "default_weight")
+CONFLICT_CHECKED_FIELDS = ("name", "lookback_days", "default_weight", "alarm_level")
 SCORING_FIELDS = {"lookback_days", "default_weight", "audience"}
 
 
@@ -83,7 +84,7 @@ class WorkspaceForm(RuleForm):
 
     class Meta:
         model = Workspace
-        fields = ["product", "name", "lookback_days", "default_weight"]
+        fields = ["product", "name", "lookback_days", "default_weight", "alarm_level"]
         help_texts: ClassVar[dict[str, str]] = {
             "lookback_days": "Number of days that count, including today."
         }
@@ -177,8 +178,8 @@ class WorkspaceAdmin(PageAdmin):
         fields = ["product", "name", "lookback_days", "default_weight"]
         if obj and not self.has_change_permission(request, obj):
             fields.append("audience_rule")
-        profile = (None, {"fields": fields})
-        return [profile, self.benchmarks] if obj else [profile]
+        profile, alarms = (None, {"fields": fields}), ("Alarms", {"fields": ["alarm_level"]})
+        return [profile, self.benchmarks, alarms] if obj else [profile, alarms]
 
     @admin.display(description="users")
     def user_benchmark(self, workspace: Workspace) -> str:
@@ -217,6 +218,8 @@ class WorkspaceAdmin(PageAdmin):
             context["weight_rows"] = weight_rows(formset, recent)
             if obj is None:
                 context["event_names"] = load_suggestions(workspace.product_id).events
+        if obj:
+            context["alarms"] = false_alarms.false_alarms(obj, timezone.now().date())
         if rows and obj and self.has_change_permission(request, obj):
             context |= {
                 "rows": rows,
@@ -324,6 +327,9 @@ class WorkspaceAdmin(PageAdmin):
         if not change or weights_changed or SCORING_FIELDS & set(form.changed_data):
             sets.request_score_set(form.instance.pk)
             transaction.on_commit(tasks.request_rescore)
+        elif "alarm_level" in form.changed_data and form.instance.scores_id:
+            # The alarms of each level are there. What is counted and watched by them changes.
+            counts.invalidate([form.instance.scores_id])
 
     def response_post_save_change(
         self, request: HttpRequest, obj: Workspace

@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-from django.utils import timezone
 from rest_framework.response import Response
 
-from engagement.alarms import product as product_alarms
 from engagement.models import Workspace
 from engagement.segments import counts
 from engagement.segments.counts import SubjectTotals
@@ -15,7 +13,7 @@ from readapi.views.base import ReadView
 
 
 class WorkspaceView(ReadView):
-    EXPANSIONS = ("stats", "product_activity")
+    EXPANSIONS = ("stats",)
     READS = ()
 
     def records(self, workspaces: Sequence[Workspace]) -> list[WorkspaceRecord]:
@@ -24,11 +22,6 @@ class WorkspaceView(ReadView):
             totals = counts.subject_totals(row.scores for row in workspaces if row.scores)
             for row, record in zip(workspaces, records, strict=True):
                 record["stats"] = serializers.stats(totals.get(row.scores_id or 0, SubjectTotals()))
-        if "product_activity" in self.expansions:
-            ids = [row.pk for row in workspaces]
-            activities = product_alarms.activities(ids, timezone.now())
-            for row, record in zip(workspaces, records, strict=True):
-                record["product_activity"] = serializers.product_activity(activities.get(row.pk))
         return records
 
 

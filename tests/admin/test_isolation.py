@@ -108,6 +108,7 @@ def test_no_form_offers_or_takes_another_product(
         "engagement_workspace": {
             "name": "mine",
             "lookback_days": 7,
+            "alarm_level": 2,
             "default_weight": 1,
             "weights-TOTAL_FORMS": 0,
             "weights-INITIAL_FORMS": 0,
@@ -169,6 +170,7 @@ def test_no_weight_form_reaches_another_products_weight(
     data: dict[str, Any] = {
         "name": "Default",
         "lookback_days": 7,
+        "alarm_level": 2,
         "default_weight": 1,
         "weights-TOTAL_FORMS": 1,
         "weights-INITIAL_FORMS": 1,

@@ -475,7 +475,7 @@ def test_the_last_condition_of_an_audience_is_removed_and_nobody_is_left_out(
         }
     )
     address = reverse("admin:engagement_workspace_change", args=[workspace.pk])
-    scoring = {"name": "Default", "lookback_days": 7, "default_weight": 1}
+    scoring = {"name": "Default", "lookback_days": 7, "alarm_level": 2, "default_weight": 1}
     weights = {"weights-TOTAL_FORMS": 0, "weights-INITIAL_FORMS": 0}
     rule = filled_in({"what": "trait", "trait": "plan", "trait_is": "is_set"})
     response = member.post(address, {**rule, **scoring, **weights, "_remove_condition": "0"})

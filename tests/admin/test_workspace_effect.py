@@ -61,6 +61,7 @@ def filled_in(workspace: Workspace, *weights: tuple[str, object], **more: Any) -
     data: dict[str, Any] = {
         "name": "Default",
         "lookback_days": 7,
+        "alarm_level": 2,
         "default_weight": 1,
         "weights-TOTAL_FORMS": 1 + len(weights),
         "weights-INITIAL_FORMS": 1,
@@ -329,7 +330,7 @@ def test_an_event_gets_a_weight_in_its_row_and_goes_back_to_the_default(
     member: Client, ours: Workspace
 ) -> None:
     before = stored(ours)
-    scoring = {"name": "Default", "lookback_days": 7, "default_weight": 1}
+    scoring = {"name": "Default", "lookback_days": 7, "alarm_level": 2, "default_weight": 1}
     lists = {**as_browser(member.get(page(ours)).content.decode()), **scoring}
     assert member.post(page(ours), lists).status_code == 302
     assert stored(ours) == before

@@ -60,6 +60,7 @@ def filled_in(rows: Rows, *weights: tuple[str, object], **changes: Any) -> dict[
         "product": rows.product.pk,
         "name": "Default",
         "lookback_days": 7,
+        "alarm_level": 2,
         "default_weight": 1,
         "weights-TOTAL_FORMS": 1 + len(weights),
         "weights-INITIAL_FORMS": 1,
@@ -231,6 +232,7 @@ def test_a_new_workspace_is_scored(
         "product": acme.pk,
         "name": "Power users",
         "lookback_days": 30,
+        "alarm_level": 2,
         "default_weight": 0,
         "weights-TOTAL_FORMS": 1,
         "weights-INITIAL_FORMS": 0,
@@ -266,7 +268,12 @@ def test_a_new_workspace_knows_the_events_of_its_product(
         assert f'<option value="{acme_rows.product.pk}" selected>Acme</option>' in html
     assert "acme event" not in root.get(address).content.decode()
     data = {
-        **{"product": acme_rows.product.pk, "name": "Power users", "lookback_days": 30},
+        **{
+            "product": acme_rows.product.pk,
+            "name": "Power users",
+            "lookback_days": 30,
+            "alarm_level": 2,
+        },
         **{"default_weight": 0, "weights-TOTAL_FORMS": 2, "weights-INITIAL_FORMS": 0},
         **{"weights-0-listed": "True", "weights-0-event": "acme event", "weights-0-weight": 3},
     }

@@ -1,0 +1,108 @@
+"""The setting *False alarms* of a workspace: what each choice would have meant until now."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any, NamedTuple
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+
+from access.admin.products import ProductAdmin, Section
+from engagement.activity import false_alarms as alarm_rates
+from engagement.activity.false_alarms import FalseAlarms
+from engagement.models import AlarmNight, Product, Workspace
+from engagement.scores.insight_texts import format_percent
+
+# As people read them, by the name in ``AlarmNight.summary``.
+SIZES = {"1": "1 user", "2-4": "2–4 users", "5-9": "5–9 users", "10+": "10 users and more"}
+NO_NIGHT = "No alarm has been decided yet. The first night decides half a year at once."
+
+
+class ChoiceRow(NamedTuple):
+    """A choice, and its alarms of the last half year."""
+
+    label: str
+    is_chosen: bool
+    falling: FalseAlarms
+    rising: FalseAlarms
+
+
+class SizeRow(NamedTuple):
+    """The accounts of a size, and the shares of them in which each choice notices a change."""
+
+    label: str
+    accounts: int
+    stops: Sequence[str]
+    halvings: Sequence[str]
+
+
+def false_alarms(workspace: Workspace, today: date) -> dict[str, Any]:
+    """What the page of the workspace shows of its alarms."""
+    nights = AlarmNight.objects.filter(workspace=workspace, decided_at__isnull=False)
+    night = nights.order_by("-day").first()
+    if night is None:
+        return {"sentences": [NO_NIGHT]}
+    rates = alarm_rates.false_alarms(workspace, today)
+    choices = [
+        ChoiceRow(
+            choice.label,
+            choice == workspace.alarm_level,
+            *(rates[choice, each] for each in alarm_rates.DIRECTIONS),
+        )
+        for choice in Workspace.FalseAlarms
+    ]
+    return {
+        "sentences": [
+            text
+            for choice in choices
+            if choice.is_chosen
+            for text in (_sentence(choice.falling, "falling"), _sentence(choice.rising, "rising"))
+        ],
+        "choices": choices,
+        "sizes": list(_size_rows(night.summary or {})),
+    }
+
+
+def _sentence(counts: FalseAlarms, direction: str) -> str:
+    """How the alarms of a direction did."""
+    if counts.measured is None:
+        return f"No alarm about {direction} activity is old enough to say whether it was right."
+    return (
+        f"In the last half year {counts.came_to_nothing:,} of {counts.alarms:,} alarms about "
+        f"{direction} activity came to nothing: {rate_text(counts.measured)} per account and "
+        f"quarter; you allow {rate_text(counts.allowed)}."
+    )
+
+
+def rate_text(rate: float) -> str:
+    """The rate with two digits, or with three if two would hide what it is."""
+    return f"{rate:.2f}" if rate >= 0.1 or round(rate, 3) == round(rate, 2) else f"{rate:.3f}"
+
+
+def _size_rows(summary: Mapping[str, Any]) -> Iterator[SizeRow]:
+    for name, label in SIZES.items():
+        counts = summary.get("sizes", {}).get(name)
+        if counts and (accounts := counts["accounts"]):
+            stops, halvings = (
+                [format_percent(number / accounts) for number in counts[change]]
+                for change in ("stops", "halvings")
+            )
+            yield SizeRow(label, accounts, stops, halvings)
+
+
+def measured_section(request: HttpRequest, product: Product) -> Section:
+    """How the alarms of the product's workspaces did, for the page of the product."""
+    today = timezone.now().date()
+    rows = [
+        (
+            workspace.name,
+            reverse("admin:engagement_workspace_change", args=[workspace.pk]),
+            false_alarms(workspace, today)["sentences"],
+        )
+        for workspace in product.workspaces.order_by("id")
+    ]
+    return Section("admin/engagement/measured_alarms.html", {"rows": rows})
+
+
+ProductAdmin.add_section(measured_section)
