@@ -38,6 +38,7 @@ SCHEDULE = {
     # It starts and resumes the syncs that are due. How far apart they are says an entry of its own
     # (marketplace.runs.timetable).
     "resume marketplace syncs": _every(60, "marketplace.tasks.resume"),
+    "read marketplace reports": _every(60, "marketplace.tasks.read_reports"),
     "maintain events": _every(600, "engagement.tasks.maintain"),
     "watch for changes": _every(10, "notifications.tasks.sweep"),
     "deliver notifications": _every(10, "notifications.tasks.deliver"),

@@ -16,6 +16,7 @@ class MarketplaceConfig(AppConfig):
         import_module("marketplace.ledger.erasing").register_eraser()
         import_module("marketplace.ledger.recomputation").register()
         import_module("marketplace.runs.scheduling").register_times()
+        import_module("marketplace.runs.report_sources").register()
         import_module("marketplace.user_names").register()
 
 

@@ -12,11 +12,23 @@ from datetime import date, datetime
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Model
 
 from core.fields import DecryptionError
 from engagement.models import Product
 from marketplace import texts
-from marketplace.models import Connection, License
+from marketplace.models import (
+    Connection,
+    Feedback,
+    Ledger,
+    LedgerLicense,
+    License,
+    LicenseAlias,
+    LicenseEvent,
+    Observation,
+    ReportReading,
+    Transaction,
+)
 from marketplace.runs import lifecycle, scheduling
 from marketplace.source import queries
 from marketplace.source.client import App, ClientFactory, Credentials, MarketplaceClient
@@ -223,7 +235,7 @@ def save_connection(
     """Activate the product's connection with these details, whatever its state, and start a sync.
 
     A sync with older details ends. If the product was connected to another app, that app's licenses
-    are deleted; their traits stay until others replace them.
+    and their ledger are deleted; their traits stay until others replace them.
     """
     app_product_id = UUID(verified.app.product_id)
     with transaction.atomic():
@@ -231,7 +243,9 @@ def save_connection(
         Product.objects.select_for_update(no_key=True).get(pk=product.pk)
         connection = _locked(product) or Connection(product=product, generation=0)
         if connection.pk and connection.app_product_id != app_product_id:
-            License.objects.filter(product=product).delete()
+            for model in _OF_ONE_APP:
+                model._default_manager.filter(product=product).delete()
+            ReportReading.objects.filter(connection=connection).delete()
             connection.full_synced_at = None
             connection.lists = None
         if connection.includes_staff_licenses != options.includes_staff_licenses:
@@ -246,6 +260,12 @@ def save_connection(
             run.error = verified.report_problem
             run.save(update_fields=["error"])
     return connection
+
+
+_OF_ONE_APP: tuple[type[Model], ...] = (
+    *(License, Observation, LicenseEvent, LedgerLicense, LicenseAlias, Ledger),
+    *(Transaction, Feedback),
+)
 
 
 def _activate(connection: Connection, verified: VerifiedDetails, now: datetime) -> None:

@@ -3,12 +3,12 @@
 from celery import shared_task
 from django.utils import timezone
 
-from core import telemetry
+from core import telemetry, wakeups
 from core.database.retries import leave_retry_to_beat
 from core.jobs.run import run_due
 from core.jobs.shares import time_limit
 from engagement.tasks import request_rescore
-from marketplace.runs import scheduling
+from marketplace.runs import report_sources, scheduling
 from marketplace.runs.sync import SyncEnvironment, run_sync
 from marketplace.source import client
 from marketplace.source.client import Credentials, MarketplaceClient
@@ -50,6 +50,17 @@ def resume() -> None:
     run_due(QUEUE, timezone.now, time_limit(SYNC_SECONDS))
     scheduling.request_due_syncs(now)
     scheduling.wake_workers(scheduling.due_connection_ids(now))
+
+
+@shared_task
+@leave_retry_to_beat("read marketplace reports")
+def read_reports() -> None:
+    """Read the reports beside the licenses that are due, and those that are unfinished."""
+    out_of_time = time_limit(SYNC_SECONDS)
+    run_due(report_sources.QUEUE, timezone.now, out_of_time)
+    if out_of_time():
+        # Beat requests it every minute anyway.
+        wakeups.enqueue(read_reports, expires=60)
 
 
 def _create_client(credentials: Credentials) -> MarketplaceClient:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from marketplace.models import Report, SyncRun
+from marketplace.models import Report, ReportReading, SyncRun
 from marketplace.source.client import App
 from marketplace.source.errors import (
     CredentialsRejected,
@@ -214,6 +214,45 @@ def nothing_usable(run: SyncRun, first_reason: str) -> str:
         "Only licenses of cloud sites have a Cloud ID. Check that the product ID is that of the "
         "cloud app.",
     )
+
+
+# --- Other reports --------------------------------------------------------------------------
+
+_REPORT_NAMES = {
+    ReportReading.Report.TRANSACTIONS: "transactions",
+    ReportReading.Report.FEEDBACK: "customers’ feedback",
+    ReportReading.Report.HISTORY: "the history of licenses",
+}
+# By the failure: a sentence about the report {0}, whose failure is {1}.
+_REPORT_FAILURES: dict[type[MarketplaceError], str] = {
+    CredentialsRejected: "The marketplace rejects the user name or the API token for {0} (401).",
+    MarketplaceForbidden: "This account may not read {0} (403): ask an administrator of the vendor "
+    "for the permissions “View sales reports” and “View all other reports”.",
+    MarketplaceNotFound: "The marketplace has no report of {0} for this vendor ({1.status}).",
+    MarketplaceBadRequest: "The marketplace rejects the request for {0} (400).",
+    MarketplaceUnavailable: "The marketplace cannot send {0} at the moment: {1.reason}.",
+    ExportFailed: "The marketplace cannot export {0}: {1.reason}.",
+    UnexpectedResponse: "The marketplace’s response for {0} cannot be used: {1.reason}.",
+}
+LICENSES_UNAFFECTED = "Licenses are synced as usual."
+REPORT_READ = "{:,} rows were read."
+REPORT_PENDING = "It is read after the first sync."
+REPORT_UNLISTED = "The marketplace does not list it among the reports that this account may read."
+REPORT_PROGRESS = "It is being read: {:,} rows so far."
+LICENSES_READ = "It is being read license by license: {:,} licenses, {:,} rows so far."
+HISTORY_OFFERED = "It is read once, on request, with the button “Read history”."
+HISTORY_REQUESTED = "It is waiting for a free worker."
+NO_HISTORY = (
+    "The marketplace sends only the present state of each license. The ledger goes on with what "
+    "syncs see."
+)
+
+
+def report_error(report: str, failure: MarketplaceError) -> str:
+    """Why a report beside the licenses was not read."""
+    kind = next(kind for kind in type(failure).mro() if kind in _REPORT_FAILURES)
+    name = _REPORT_NAMES[ReportReading.Report(report)]
+    return _REPORT_FAILURES[kind].format(name, failure)
 
 
 # --- Verifying the details ------------------------------------------------------------------

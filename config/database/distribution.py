@@ -131,6 +131,7 @@ TABLES: dict[str, Placement] = {
     "marketplace_license": _local("joined with the rows of a sync, at most a vendor's list"),
     "marketplace_seenlicenses": _SYNC,
     "marketplace_pendinglicense": _SYNC,
+    "marketplace_reportreading": _SYNC,
     "marketplace_ledger": _SMALL,
     "marketplace_ledgerlicense": _LEDGER,
     "marketplace_licensealias": _LEDGER,

@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "6841af54b7686f54f9d1b7c212d1a1886863c88f7ed184e85d26f003be1b3893", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
+-- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "9cd4cc149048929e908bcb3215eebacc0731b9e87f6faf2a85ba04dedf344226", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -1490,6 +1490,29 @@ ALTER TABLE public.marketplace_pendinglicense ALTER COLUMN id ADD GENERATED BY D
     NO MAXVALUE
     CACHE 1
 );
+CREATE TABLE public.marketplace_reportreading (
+    id bigint NOT NULL,
+    report character varying(20) NOT NULL,
+    is_listed boolean,
+    requested_at timestamp with time zone,
+    read_at timestamp with time zone,
+    full_at timestamp with time zone,
+    failed_at timestamp with time zone,
+    problem text NOT NULL,
+    note text NOT NULL,
+    rows bigint NOT NULL,
+    connection_id bigint NOT NULL,
+    CONSTRAINT marketplace_reportreading_rows_check CHECK ((rows >= 0)),
+    CONSTRAINT reading_report_allowed CHECK (((report)::text = ANY ((ARRAY['transactions'::character varying, 'feedback'::character varying, 'history'::character varying])::text[])))
+);
+ALTER TABLE public.marketplace_reportreading ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.marketplace_reportreading_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 CREATE TABLE public.marketplace_seenlicenses (
     id bigint NOT NULL,
     keys character varying(200)[] NOT NULL,
@@ -2145,42 +2168,46 @@ INSERT INTO public.auth_permission VALUES
 	(382, 'Can change transaction', 96, 'change_transaction'),
 	(383, 'Can delete transaction', 96, 'delete_transaction'),
 	(384, 'Can view transaction', 96, 'view_transaction'),
-	(385, 'Can add destination', 97, 'add_destination'),
-	(386, 'Can change destination', 97, 'change_destination'),
-	(387, 'Can delete destination', 97, 'delete_destination'),
-	(388, 'Can view destination', 97, 'view_destination'),
-	(389, 'Can add notification', 98, 'add_outboxmessage'),
-	(390, 'Can change notification', 98, 'change_outboxmessage'),
-	(391, 'Can delete notification', 98, 'delete_outboxmessage'),
-	(392, 'Can view notification', 98, 'view_outboxmessage'),
-	(393, 'Can add delivery', 99, 'add_delivery'),
-	(394, 'Can change delivery', 99, 'change_delivery'),
-	(395, 'Can delete delivery', 99, 'delete_delivery'),
-	(396, 'Can view delivery', 99, 'view_delivery'),
-	(397, 'Can add subscription', 100, 'add_subscription'),
-	(398, 'Can change subscription', 100, 'change_subscription'),
-	(399, 'Can delete subscription', 100, 'delete_subscription'),
-	(400, 'Can view subscription', 100, 'view_subscription'),
-	(401, 'Can add watch', 101, 'add_watch'),
-	(402, 'Can change watch', 101, 'change_watch'),
-	(403, 'Can delete watch', 101, 'delete_watch'),
-	(404, 'Can view watch', 101, 'view_watch'),
-	(405, 'Can add watched member', 102, 'add_watchedmember'),
-	(406, 'Can change watched member', 102, 'change_watchedmember'),
-	(407, 'Can delete watched member', 102, 'delete_watchedmember'),
-	(408, 'Can view watched member', 102, 'view_watchedmember'),
-	(409, 'Can add scheduled export', 103, 'add_scheduledexport'),
-	(410, 'Can change scheduled export', 103, 'change_scheduledexport'),
-	(411, 'Can delete scheduled export', 103, 'delete_scheduledexport'),
-	(412, 'Can view scheduled export', 103, 'view_scheduledexport'),
-	(413, 'Can add export run', 104, 'add_exportrun'),
-	(414, 'Can change export run', 104, 'change_exportrun'),
-	(415, 'Can delete export run', 104, 'delete_exportrun'),
-	(416, 'Can view export run', 104, 'view_exportrun'),
-	(417, 'Can add export file', 105, 'add_exportfile'),
-	(418, 'Can change export file', 105, 'change_exportfile'),
-	(419, 'Can delete export file', 105, 'delete_exportfile'),
-	(420, 'Can view export file', 105, 'view_exportfile');
+	(385, 'Can add report reading', 97, 'add_reportreading'),
+	(386, 'Can change report reading', 97, 'change_reportreading'),
+	(387, 'Can delete report reading', 97, 'delete_reportreading'),
+	(388, 'Can view report reading', 97, 'view_reportreading'),
+	(389, 'Can add destination', 98, 'add_destination'),
+	(390, 'Can change destination', 98, 'change_destination'),
+	(391, 'Can delete destination', 98, 'delete_destination'),
+	(392, 'Can view destination', 98, 'view_destination'),
+	(393, 'Can add notification', 99, 'add_outboxmessage'),
+	(394, 'Can change notification', 99, 'change_outboxmessage'),
+	(395, 'Can delete notification', 99, 'delete_outboxmessage'),
+	(396, 'Can view notification', 99, 'view_outboxmessage'),
+	(397, 'Can add delivery', 100, 'add_delivery'),
+	(398, 'Can change delivery', 100, 'change_delivery'),
+	(399, 'Can delete delivery', 100, 'delete_delivery'),
+	(400, 'Can view delivery', 100, 'view_delivery'),
+	(401, 'Can add subscription', 101, 'add_subscription'),
+	(402, 'Can change subscription', 101, 'change_subscription'),
+	(403, 'Can delete subscription', 101, 'delete_subscription'),
+	(404, 'Can view subscription', 101, 'view_subscription'),
+	(405, 'Can add watch', 102, 'add_watch'),
+	(406, 'Can change watch', 102, 'change_watch'),
+	(407, 'Can delete watch', 102, 'delete_watch'),
+	(408, 'Can view watch', 102, 'view_watch'),
+	(409, 'Can add watched member', 103, 'add_watchedmember'),
+	(410, 'Can change watched member', 103, 'change_watchedmember'),
+	(411, 'Can delete watched member', 103, 'delete_watchedmember'),
+	(412, 'Can view watched member', 103, 'view_watchedmember'),
+	(413, 'Can add scheduled export', 104, 'add_scheduledexport'),
+	(414, 'Can change scheduled export', 104, 'change_scheduledexport'),
+	(415, 'Can delete scheduled export', 104, 'delete_scheduledexport'),
+	(416, 'Can view scheduled export', 104, 'view_scheduledexport'),
+	(417, 'Can add export run', 105, 'add_exportrun'),
+	(418, 'Can change export run', 105, 'change_exportrun'),
+	(419, 'Can delete export run', 105, 'delete_exportrun'),
+	(420, 'Can view export run', 105, 'view_exportrun'),
+	(421, 'Can add export file', 106, 'add_exportfile'),
+	(422, 'Can change export file', 106, 'change_exportfile'),
+	(423, 'Can delete export file', 106, 'delete_exportfile'),
+	(424, 'Can view export file', 106, 'view_exportfile');
 INSERT INTO public.django_celery_beat_intervalschedule VALUES
 	(1, 6, 'hours');
 INSERT INTO public.django_celery_beat_periodictask VALUES
@@ -2284,15 +2311,16 @@ INSERT INTO public.django_content_type VALUES
 	(94, 'marketplace', 'licenseevent'),
 	(95, 'marketplace', 'observation'),
 	(96, 'marketplace', 'transaction'),
-	(97, 'notifications', 'destination'),
-	(98, 'notifications', 'outboxmessage'),
-	(99, 'notifications', 'delivery'),
-	(100, 'notifications', 'subscription'),
-	(101, 'notifications', 'watch'),
-	(102, 'notifications', 'watchedmember'),
-	(103, 'exports', 'scheduledexport'),
-	(104, 'exports', 'exportrun'),
-	(105, 'exports', 'exportfile');
+	(97, 'marketplace', 'reportreading'),
+	(98, 'notifications', 'destination'),
+	(99, 'notifications', 'outboxmessage'),
+	(100, 'notifications', 'delivery'),
+	(101, 'notifications', 'subscription'),
+	(102, 'notifications', 'watch'),
+	(103, 'notifications', 'watchedmember'),
+	(104, 'exports', 'scheduledexport'),
+	(105, 'exports', 'exportrun'),
+	(106, 'exports', 'exportfile');
 INSERT INTO public.django_migrations VALUES
 	(1, 'contenttypes', '0001_initial', now()),
 	(2, 'auth', '0001_initial', now()),
@@ -2409,19 +2437,20 @@ INSERT INTO public.django_migrations VALUES
 	(113, 'marketplace', '0007_encrypted_user_name', now()),
 	(114, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
 	(115, 'marketplace', '0009_license_ledger', now()),
-	(116, 'notifications', '0001_initial', now()),
-	(117, 'notifications', '0002_outbox_by_subject', now()),
-	(118, 'notifications', '0003_credential_expiring', now()),
-	(119, 'notifications', '0004_texts', now()),
-	(120, 'notifications', '0005_traits_of_subscriptions', now()),
-	(121, 'readapi', '0001_initial', now()),
-	(122, 'readapi', '0002_usage', now()),
-	(123, 'readapi', '0003_token_rights', now()),
-	(124, 'readapi', '0004_read_token', now()),
-	(125, 'sessions', '0001_initial', now());
+	(116, 'marketplace', '0010_report_readings', now()),
+	(117, 'notifications', '0001_initial', now()),
+	(118, 'notifications', '0002_outbox_by_subject', now()),
+	(119, 'notifications', '0003_credential_expiring', now()),
+	(120, 'notifications', '0004_texts', now()),
+	(121, 'notifications', '0005_traits_of_subscriptions', now()),
+	(122, 'readapi', '0001_initial', now()),
+	(123, 'readapi', '0002_usage', now()),
+	(124, 'readapi', '0003_token_rights', now()),
+	(125, 'readapi', '0004_read_token', now()),
+	(126, 'sessions', '0001_initial', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
-SELECT pg_catalog.setval('public.auth_permission_id_seq', 420, true);
+SELECT pg_catalog.setval('public.auth_permission_id_seq', 424, true);
 SELECT pg_catalog.setval('public.auth_user_groups_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_user_permissions_id_seq', 1, false);
@@ -2432,8 +2461,8 @@ SELECT pg_catalog.setval('public.django_celery_beat_crontabschedule_id_seq', 1, 
 SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
-SELECT pg_catalog.setval('public.django_content_type_id_seq', 105, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 125, true);
+SELECT pg_catalog.setval('public.django_content_type_id_seq', 106, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 126, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alarmnight_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alias_id_seq', 1, false);
@@ -2475,6 +2504,7 @@ SELECT pg_catalog.setval('public.ingestion_refusedrequest_id_seq', 1, false);
 SELECT pg_catalog.setval('public.marketplace_connection_id_seq', 1, false);
 SELECT pg_catalog.setval('public.marketplace_failedrecord_id_seq', 1, false);
 SELECT pg_catalog.setval('public.marketplace_pendinglicense_id_seq', 1, false);
+SELECT pg_catalog.setval('public.marketplace_reportreading_id_seq', 1, false);
 SELECT pg_catalog.setval('public.marketplace_seenlicenses_id_seq', 1, false);
 SELECT pg_catalog.setval('public.marketplace_syncrun_id_seq', 1, false);
 SELECT pg_catalog.setval('public.notifications_delivery_id_seq', 1, false);
@@ -2715,6 +2745,8 @@ ALTER TABLE ONLY public.marketplace_observation
     ADD CONSTRAINT marketplace_observation_pkey PRIMARY KEY (product_id, license, as_of, digest);
 ALTER TABLE ONLY public.marketplace_pendinglicense
     ADD CONSTRAINT marketplace_pendinglicense_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.marketplace_reportreading
+    ADD CONSTRAINT marketplace_reportreading_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.marketplace_seenlicenses
     ADD CONSTRAINT marketplace_seenlicenses_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.marketplace_syncrun
@@ -2749,6 +2781,8 @@ ALTER TABLE ONLY public.engagement_productmember
     ADD CONSTRAINT one_membership_per_product UNIQUE (product_id, user_id);
 ALTER TABLE ONLY public.engagement_alarmnight
     ADD CONSTRAINT one_night_per_workspace UNIQUE (workspace_id, day);
+ALTER TABLE ONLY public.marketplace_reportreading
+    ADD CONSTRAINT one_reading_of_report UNIQUE (connection_id, report);
 ALTER TABLE ONLY public.engagement_recoverycode
     ADD CONSTRAINT one_row_per_recovery_code UNIQUE (user_id, digest);
 ALTER TABLE ONLY public.engagement_eventweight
@@ -3042,6 +3076,8 @@ ALTER TABLE ONLY public.marketplace_observation
     ADD CONSTRAINT marketplace_observat_product_id_f2fded49_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.marketplace_pendinglicense
     ADD CONSTRAINT marketplace_pendingl_run_id_229c2ab8_fk_marketpla FOREIGN KEY (run_id) REFERENCES public.marketplace_syncrun(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_reportreading
+    ADD CONSTRAINT marketplace_reportre_connection_id_3d2ef7a3_fk_marketpla FOREIGN KEY (connection_id) REFERENCES public.marketplace_connection(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.marketplace_seenlicenses
     ADD CONSTRAINT marketplace_seenlice_run_id_8f81e2e5_fk_marketpla FOREIGN KEY (run_id) REFERENCES public.marketplace_syncrun(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.marketplace_syncrun

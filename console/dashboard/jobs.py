@@ -45,6 +45,8 @@ DESCRIPTIONS = {
     "engagement.tasks.maintain": "Creates partitions ahead, and drops old ones.",
     "marketplace.tasks.sync_all": "Starts a sync of each active marketplace connection.",
     "marketplace.tasks.resume": "Continues syncs that are due or were interrupted.",
+    "marketplace.tasks.read_reports": "Reads the transactions, feedback, and histories that "
+    "are due.",
     "notifications.tasks.sweep": "Looks for changes that subscriptions are about, and writes them "
     "to the outbox.",
     "notifications.tasks.deliver": "Delivers the messages in the outbox. The search for changes "

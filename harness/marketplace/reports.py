@@ -111,18 +111,17 @@ class VendorReports:
     @cached_property
     def rows(self) -> dict[str, list[Record]]:
         """The rows of each of ``REPORTS``."""
-        until = self.today - timedelta(days=max(self.switches.report_delay, 0))
         transactions = [
             self._transaction(life, place, line)
             for life in self.lives
             for place, line in enumerate(life.lines)
-            if line.on <= until
+            if self._is_out(life, line.on)
         ]
         feedback = [
             self._feedback(life, answer.on, place)
             for life in self.lives
             for place, answer in enumerate(life.answers)
-            if answer.on <= until
+            if self._is_out(life, answer.on)
         ]
         details = {
             metric: [
@@ -134,6 +133,10 @@ class VendorReports:
             for metric, event in METRICS.items()
         }
         return {"transactions": transactions, "feedback": feedback, **details}
+
+    def _is_out(self, life: Life, on: date) -> bool:
+        """Whether transactions and feedback of the day are in the reports."""
+        return on + timedelta(days=life.switches.report_delay) <= self.today
 
     def _transaction(self, life: Life, place: int, line: Line) -> Record:
         site = life.sites[line.place]
@@ -170,7 +173,7 @@ class VendorReports:
             "appEdition": "Standard",
             "licenseLevel": "single-instance",
             "lastUpdated": f"{line.on}",
-            "paymentStatus": self.switches.payment_status,
+            "paymentStatus": life.switches.payment_status,
             "customerDetails": {
                 # Contacts fill this field, too.
                 "company": person(site)["email"],
@@ -200,7 +203,7 @@ class VendorReports:
             "email": person(site)["email"],
             "fullName": PLANTED,
         }
-        match self.switches.feedback_name:
+        match life.switches.feedback_name:
             case Name.ENTITLEMENT:
                 return {**row, **names, "cloudId": site.cloud_id}
             case Name.LICENSE:
@@ -214,7 +217,7 @@ class VendorReports:
         )
         site = life.sites[snapshot.place]
         days = {EventDate.END: 0, EventDate.NEXT_DAY: 1, EventDate.GRACE: 1}
-        moved = days[self.switches.event_date] if truth.event == "churned" else 0
+        moved = days[life.switches.event_date] if truth.event == "churned" else 0
         license = {
             **license_names(self.seed, life, snapshot.license),
             "cloudId": site.cloud_id,
@@ -232,7 +235,7 @@ class VendorReports:
             "eventDate": f"{truth.on + timedelta(days=moved)}",
             "customerDetails": {"technicalContact": person(site)},
         }
-        if self.switches.has_nested_details:
+        if life.switches.has_nested_details:
             return {**row, "licenseDetails": license}
         return {**row, "licenseDetails": None, **license}
 

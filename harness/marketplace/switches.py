@@ -78,7 +78,7 @@ class Switches:
     feedback_name: Name = Name.ENTITLEMENT
     has_nested_details: bool = True
     event_date: EventDate = EventDate.END
-    # Days that transactions and feedback come later than licenses, if positive.
+    # Days that transactions and feedback come later than licenses; earlier if negative.
     report_delay: int = 0
 
 

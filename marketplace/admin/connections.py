@@ -19,7 +19,7 @@ from marketplace import connecting
 from marketplace.admin.forms import ConnectionForm
 from marketplace.connecting import VerifiedDetails
 from marketplace.models import Connection, SyncRun
-from marketplace.runs import scheduling
+from marketplace.runs import report_sources, scheduling
 from marketplace.source import client
 from marketplace.status import connection_status
 
@@ -69,6 +69,7 @@ class ConnectionAdmin(OutboundFormAdmin, RowPageAdmin):
         ExtraView("test", "change", methods=("POST",)),
         ExtraView("sync", "change", methods=("POST",)),
         ExtraView("full_sync", "change", methods=("POST",)),
+        ExtraView("read_history", "change", methods=("POST",)),
         ExtraView("disconnect", "change"),
     )
 
@@ -165,6 +166,7 @@ class ConnectionAdmin(OutboundFormAdmin, RowPageAdmin):
                     PageAction("Test connection", self.view_url("test", obj), post=True),
                     PageAction("Sync now", self.view_url("sync", obj), post=True),
                     PageAction("Full sync", self.view_url("full_sync", obj), post=True),
+                    PageAction("Read history", self.view_url("read_history", obj), post=True),
                     details,
                     disconnect,
                 ]
@@ -201,6 +203,12 @@ class ConnectionAdmin(OutboundFormAdmin, RowPageAdmin):
             kind_name = run.get_kind_display().lower()
             self.log_change(request, connection, f"Requested a sync ({kind_name}).")
             self.message_user(request, "A sync is starting. This page shows its progress.")
+        return redirect(self.view_url("change", connection))
+
+    def read_history_view(self, request: HttpRequest, connection: Connection) -> HttpResponseBase:
+        report_sources.request_history(connection, timezone.now())
+        self.log_change(request, connection, "Requested the history of licenses.")
+        self.message_user(request, "The history is read in the background. It may take hours.")
         return redirect(self.view_url("change", connection))
 
     def disconnect_view(self, request: HttpRequest, connection: Connection) -> HttpResponseBase:

@@ -9,6 +9,7 @@ from marketplace.models.ledger import (
     Observation,
     Transaction,
 )
+from marketplace.models.reports import ReportReading
 from marketplace.models.syncs import (
     LICENSE_KEY_LENGTH,
     Connection,
@@ -33,6 +34,7 @@ __all__ = [
     "Observation",
     "PendingLicense",
     "Report",
+    "ReportReading",
     "SeenLicenses",
     "SyncRun",
     "Transaction",

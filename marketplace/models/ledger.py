@@ -150,7 +150,7 @@ class Transaction(models.Model):
     """A line of an order, by the ids of the order and the line.
 
     ``names`` are the ids of its license, and ``fields`` what events need of it
-    (``marketplace.ledger.reports.TRANSACTION_FIELDS``).
+    (``marketplace.licenses.report_rows``).
     """
 
     pk: Any = models.CompositePrimaryKey("product_id", "transaction_id", "line_item_id")

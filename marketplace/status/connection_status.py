@@ -11,6 +11,7 @@ from marketplace.models import Connection, FailedRecord, SyncRun
 from marketplace.runs import scheduling
 from marketplace.runs.timetable import load_timetable
 from marketplace.status.health import ExpiryNotice, connection_health, expiry_notice, load_last_runs
+from marketplace.status.report_status import ReportStatus, report_statuses
 from marketplace.user_names import mask
 
 # Syncs on the page: five days, at four syncs a day.
@@ -63,6 +64,7 @@ class ConnectionStatus:
     last_error: Moment | None
     next_sync: Moment | None
     history: list[HistoryRow]
+    reports: list[ReportStatus]
 
 
 def connection_status(
@@ -84,6 +86,7 @@ def connection_status(
         last_error=_moment(connection.last_error_at, now),
         next_sync=_moment(next_at and max(next_at, now), now),
         history=[_row(run, now) for run in recent_runs],
+        reports=report_statuses(connection),
     )
 
 
