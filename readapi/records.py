@@ -73,6 +73,28 @@ class Stats(TypedDict):
     active_accounts: Count
 
 
+class AlarmsOfDirection(TypedDict):
+    """The alarms that began in the half year until two months ago, and how many of them came to
+    nothing: the account was back to usual within twelve weeks."""
+
+    measured: Annotated[
+        float | None,
+        Meta(description="How many came to nothing, per account and quarter; null without any."),
+    ]
+    came_to_nothing: Count
+    alarms: Count
+
+
+class FalseAlarmsRecord(AlarmsOfDirection):
+    """Alarms about falling and stopped activity; `rising` has those about rising activity."""
+
+    allowed: Annotated[
+        float,
+        Meta(ge=0, description="How many may come to nothing, per account, quarter, direction."),
+    ]
+    rising: AlarmsOfDirection
+
+
 class WorkspaceRecord(TypedDict):
     """A scoring profile of a product."""
 
@@ -84,6 +106,12 @@ class WorkspaceRecord(TypedDict):
     updated_at: Time
     _links: WorkspaceLinks
     stats: NotRequired[Stats]
+
+
+class ExpandedWorkspace(WorkspaceRecord):
+    """A workspace with what was expanded."""
+
+    false_alarms: NotRequired[FalseAlarmsRecord]
 
 
 # --- Metrics --------------------------------------------------------------------------------

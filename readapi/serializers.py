@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from engagement.activity.false_alarms import FalseAlarms
 from engagement.activity.reading import Activity
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Segment, Workspace
@@ -50,6 +51,22 @@ def stats(totals: SubjectTotals) -> records.Stats:
         "total_accounts": totals.accounts,
         "active_users": totals.active_users,
         "active_accounts": totals.active_accounts,
+    }
+
+
+def false_alarms(falling: FalseAlarms, rising: FalseAlarms) -> records.FalseAlarmsRecord:
+    return {
+        "allowed": falling.allowed,
+        **_alarms_of_direction(falling),
+        "rising": _alarms_of_direction(rising),
+    }
+
+
+def _alarms_of_direction(counts: FalseAlarms) -> records.AlarmsOfDirection:
+    return {
+        "measured": None if counts.measured is None else round(counts.measured, 4),
+        "came_to_nothing": counts.came_to_nothing,
+        "alarms": counts.alarms,
     }
 
 

@@ -19,6 +19,13 @@ WORKSPACE: Json = {
         "segments": f"{_V2}/segments?workspace_id=1",
     },
 }
+FALSE_ALARMS: Json = {
+    "allowed": 0.05,
+    "measured": 0.0412,
+    "came_to_nothing": 23,
+    "alarms": 61,
+    "rising": {"measured": 0.0251, "came_to_nothing": 14, "alarms": 52},
+}
 STATS = {"total_users": 1840, "total_accounts": 212, "active_users": 633, "active_accounts": 148}
 
 ACCOUNT: Json = {

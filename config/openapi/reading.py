@@ -105,8 +105,10 @@ OPERATIONS = [
         "getWorkspace",
         "Get a workspace",
         "Workspaces",
-        One[records.WorkspaceRecord],
-        examples.single_record(_STATS, "stats"),
+        One[records.ExpandedWorkspace],
+        examples.single_record(
+            _STATS | {"false_alarms": examples.FALSE_ALARMS}, "stats", "false_alarms"
+        ),
     ),
     ReadOperation(
         views.AccountList,

@@ -1,13 +1,16 @@
 """Workspaces of the token's product."""
 
 from collections.abc import Sequence
+from typing import cast
 
+from django.utils import timezone
 from rest_framework.response import Response
 
+from engagement.activity import false_alarms as alarm_rates
 from engagement.models import Workspace
 from engagement.segments import counts
 from engagement.segments.counts import SubjectTotals
-from readapi import pagination, parameters, queries, serializers
+from readapi import pagination, parameters, queries, records, serializers
 from readapi.records import WorkspaceRecord
 from readapi.views.base import ReadView
 
@@ -45,8 +48,16 @@ class WorkspaceDetail(WorkspaceView):
     """One workspace."""
 
     PARAMETERS = ("expand",)
+    EXPANSIONS = ("stats", "false_alarms")
 
     def build_response(self, workspace_id: int) -> Response:
         with_counts = "stats" in self.expansions
         workspace = queries.workspace(self.product, workspace_id, with_counts=with_counts)
-        return self.record_response(self.records([workspace])[0])
+        record = cast(records.ExpandedWorkspace, self.records([workspace])[0])
+        if "false_alarms" in self.expansions:
+            counts_by_signal = alarm_rates.false_alarms(workspace, timezone.now().date())
+            falling, rising = (
+                counts_by_signal[workspace.alarm_level, signal] for signal in alarm_rates.DIRECTIONS
+            )
+            record["false_alarms"] = serializers.false_alarms(falling, rising)
+        return self.record_response(record)

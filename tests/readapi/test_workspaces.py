@@ -1,10 +1,17 @@
 """GET /v2/workspaces and /v2/workspaces/{id}."""
 
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
 from engagement.models import Account, Product, ScoreSet, User, Workspace
 from engagement.rescoring.rescore import rescore
+from tests.engagement.alarms.rows import alarm, night
 from tests.engagement.history import NOON, identify, tell, track
+from tests.engagement.rows import account as account_row
 from tests.readapi.conftest import Reads
-from tests.readapi.rows import SPRING, make_account, make_user
+from tests.readapi.rows import SPRING, make_account, make_user, scores_of
 
 
 def test_a_workspace_has_every_key(acme_reads: Reads, acme: Product, workspace: Workspace) -> None:
@@ -96,3 +103,36 @@ def test_workspaces_are_paged(acme_reads: Reads, acme: Product, workspace: Works
         ids += [row["id"] for row in body["data"]]
         address = body["_links"].get("next")
     assert ids == list(Workspace.objects.order_by("id").values_list("id", flat=True))
+
+
+def test_a_workspace_says_how_many_of_its_alarms_came_to_nothing(
+    acme_reads: Reads, workspace: Workspace
+) -> None:
+    def false_alarms() -> Any:
+        address = f"/v2/workspaces/{workspace.pk}"
+        return acme_reads(address, expand="false_alarms").json()["data"]["false_alarms"]
+
+    nobody = {"measured": None, "came_to_nothing": 0, "alarms": 0}
+    assert false_alarms() == {"allowed": 0.05, **nobody, "rising": nobody}
+    today = timezone.now().date()
+    since = today - timedelta(days=100)
+    night(workspace, since, accounts=91 * 20)
+    scores = scores_of(workspace)
+    rows = [account_row(scores, name) for name in ("recovered", "late", "settled", "open")]
+    recovered, late, settled, _ = rows
+    for row in rows[3:]:
+        alarm(row, since=since)
+    alarm(recovered, since=since, outcome="recovered", ended_on=since + timedelta(days=84))
+    alarm(late, since=since, outcome="recovered", ended_on=since + timedelta(days=85))
+    alarm(settled, since=since, outcome="settled", ended_on=since + timedelta(days=91))
+    alarm(settled, "rise", since=since, outcome="recovered", ended_on=since)
+    # Too late to count, and decided again.
+    alarm(recovered, since=today - timedelta(days=50), outcome="recovered", ended_on=today)
+    alarm(late, since=since + timedelta(days=1), outcome="replaced", ended_on=since)
+    rate = {"measured": 0.05, "came_to_nothing": 1}
+    assert false_alarms() == {
+        "allowed": 0.05,
+        **rate,
+        "alarms": 4,
+        "rising": {**rate, "alarms": 1},
+    }
