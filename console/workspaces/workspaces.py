@@ -35,10 +35,13 @@ from console.workspaces.weight_forms import (
 from core.ids import parse_id
 from core.time_format import format_ago
 from engagement import tasks
+from engagement.activity import reading
 from engagement.models import EventWeight, Product, Workspace
 from engagement.rescoring import sets
 from engagement.rules.rules import Rule, parse_rule, rule_to_json
 from engagement.rules.texts import describe_rule
+from engagement.scores import rescore_queue
+from engagement.scores.rescore_queue import rescore_account
 from engagement.segments import counts
 
 NAME_MISMATCH_MESSAGE = "That is not the workspace's name. Nothing was deleted."
@@ -330,6 +333,11 @@ class WorkspaceAdmin(PageAdmin):
         elif "alarm_level" in form.changed_data and form.instance.scores_id:
             # The alarms of each level are there. What is counted and watched by them changes.
             counts.invalidate([form.instance.scores_id])
+            if ids := reading.account_ids_at_any_level(form.instance.scores):
+                # Scoring tells readers of changes that these accounts look different.
+                product_id = form.instance.product_id
+                rescore_queue.enqueue([rescore_account(product_id, id) for id in ids])
+                transaction.on_commit(tasks.request_rescore)
 
     def response_post_save_change(
         self, request: HttpRequest, obj: Workspace

@@ -168,6 +168,17 @@ def read_alarms(rows: Iterable[Mapping[str, Any]]) -> AccountAlarms:
     )
 
 
+def account_ids_at_any_level(score_set: ScoreSet) -> list[int]:
+    """The accounts that may look different when the workspace chooses another level."""
+    alarms = Alarm.objects.filter(
+        Q(ended_on=None) | _is_settled(score_set),
+        product_id=score_set.product_id,
+        workspace_id=score_set.workspace_id,
+        level__gt=0,
+    )
+    return sorted(set(alarms.values_list("account_id", flat=True)))
+
+
 def _visible_alarms(score_set: ScoreSet) -> QuerySet[Alarm]:
     alarms = _of_signals(score_set, *Signal)
     return alarms.filter(Q(ended_on=None) | (Q(signal__in=_DIRECTIONS) & _is_settled(score_set)))

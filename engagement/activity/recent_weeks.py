@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Q
 
-from engagement.activity.sentences import usual_range
+from engagement.alarms.levels import usual_range
 from engagement.models import ActiveDay, Alarm, AlarmNight, ScoreSet
 
 SHOWN_WEEKS = 26

@@ -3,22 +3,18 @@
 An *active user-day* is a user who did something that counts on one day.
 """
 
-import math
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
+from engagement.alarms.levels import GREATEST_YEARS, once_in_days, usual_range
 from engagement.insight_kinds import UnknownReason
 from engagement.models import Alarm
 
 # Alarms per account-quarter and unit of p, where a workspace has measured none of its own.
 KAPPA = 20.0
-# Beyond this, the tail of the distribution is heavier than the test assumes.
-MAX_YEARS = 10.0
 DAYS_PER_YEAR = 365.25
 _WEEKS = {14: "two weeks", 28: "four weeks", 56: "eight weeks"}
-# Four of five windows of an unchanged account are in the usual range, at least.
-_SPREAD = 0.64
 
 
 @dataclass(frozen=True)
@@ -53,26 +49,15 @@ class Figures:
         return usual_range(self.expected, self.dispersion)
 
     @property
-    def years(self) -> float:
-        return once_in_years(self.p, self.kappa)
+    def once_in_days(self) -> float:
+        return once_in_days(self.p, self.kappa)
 
 
-def usual_range(expected: float, dispersion: float) -> tuple[int, int]:
-    """Where four of five windows are: by the mean and the variance per unit of mean of the test, so
-    that the range is never narrower than the test's own."""
-    root, spread = math.sqrt(expected), _SPREAD * math.sqrt(dispersion)
-    return math.floor(max(0.0, root - spread) ** 2), math.ceil((root + spread) ** 2)
-
-
-def once_in_years(p: float, kappa: float) -> float:
-    """How often an unchanged account would be as far from usual; at most ``MAX_YEARS``."""
-    return MAX_YEARS if 4 * kappa * p * MAX_YEARS <= 1 else 1 / (4 * kappa * p)
-
-
-def rarity(years: float) -> str:
-    """The number of years in words."""
-    if years >= MAX_YEARS:
-        return f"less than once in {MAX_YEARS:.0f} years"
+def rarity(days: float) -> str:
+    """“Once in” this number of days, in words."""
+    years = days / DAYS_PER_YEAR
+    if years >= GREATEST_YEARS:
+        return f"less than once in {GREATEST_YEARS:.0f} years"
     if years >= 1:
         number = round(years)
         return "once a year" if number == 1 else f"once in {number} years"
@@ -96,7 +81,7 @@ def alarm_numbers(alarm: Alarm) -> dict[str, Any]:
         "expected_low": low,
         "expected_high": high,
         "common_change": _rounded(figures.common_change),
-        "once_in_days": round(figures.years * DAYS_PER_YEAR),
+        "once_in_days": round(figures.once_in_days),
         "p": figures.p,
         "since": alarm.since.isoformat(),
         "baseline": baseline,
@@ -116,7 +101,7 @@ def describe_change(alarm: Alarm) -> str:
     low, high = figures.usual
     return (
         f"Usually {low:,}–{high:,} active user-days in {_window(figures)}, now "
-        f"{figures.observed:,}. By chance this account would do so {rarity(figures.years)}. "
+        f"{figures.observed:,}. By chance this account would do so {rarity(figures.once_in_days)}. "
         f"Since {_day(alarm.since)}.{_comparison(figures)}"
     )
 

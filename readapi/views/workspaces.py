@@ -16,7 +16,7 @@ from readapi.views.base import ReadView
 
 
 class WorkspaceView(ReadView):
-    EXPANSIONS = ("stats",)
+    EXPANSIONS: tuple[str, ...] = ("stats",)
     READS = ()
 
     def records(self, workspaces: Sequence[Workspace]) -> list[WorkspaceRecord]:

@@ -9,7 +9,15 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from engagement.models import AccountEngagement, ActiveDay, Alarm, AlarmNight, ScoreSet, Workspace
+from engagement.models import (
+    AccountEngagement,
+    ActiveDay,
+    Alarm,
+    AlarmNight,
+    RescoreRequest,
+    ScoreSet,
+    Workspace,
+)
 from tests.admin.rows import Rows, an_account
 from tests.engagement.alarms.rows import alarm
 
@@ -198,6 +206,21 @@ def test_a_new_choice_counts_at_once_and_scores_nothing(
     assert acme_rows.workspace.alarm_level == 4 and requests == []
     scores = ScoreSet.objects.get(pk=acme_rows.workspace.scores_id)
     assert scores.cached_counts_stale and scores.watches_stale
+
+
+def test_readers_of_changes_hear_of_accounts_with_alarms_at_any_level(
+    member: Client, acme_rows: Rows
+) -> None:
+    row = AccountEngagement.objects.get(score_set=acme_rows.workspace.scores_id)
+    save_level(member, acme_rows, 4)
+    assert not RescoreRequest.objects.exists()
+    alarm(row, level=3, outcome="recovered")
+    alarm(row, "leaving")
+    save_level(member, acme_rows, 3)
+    assert not RescoreRequest.objects.exists()
+    alarm(row, "rise", level=3)
+    save_level(member, acme_rows, 2)
+    assert [item.account_id for item in RescoreRequest.objects.all()] == [row.account_id]
 
 
 def save_level(client: Client, rows: Rows, level: int) -> None:

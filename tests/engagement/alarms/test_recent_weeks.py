@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from engagement.activity.recent_weeks import SHOWN_WEEKS, expect, recent_weeks
-from engagement.activity.sentences import usual_range
 from engagement.alarms import statistic
+from engagement.alarms.levels import usual_range
 from engagement.models import Account, ActiveDay, Alarm, AlarmNight, Product, ScoreSet, Workspace
 from tests.cases import each
 
