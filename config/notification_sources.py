@@ -8,6 +8,7 @@ from django.urls import reverse
 
 from console.dashboard.notices import INTENDED_DROP_REASONS
 from core.database import sql
+from engagement.alarms import product as product_alarms
 from engagement.models import Credential, Product
 from ingestion.log import last_24h
 from ingestion.log.hours import RECORDED, start_of_hour
@@ -35,6 +36,8 @@ def register_sources() -> None:
         (Trigger.DROPS_RATE, _drops_rate),
         (Trigger.REFUSED_RATE, _refused_rate),
         (Trigger.INBOX_OLD, _inbox_old),
+        (Trigger.PRODUCT_FALLING, _product_falling),
+        (Trigger.SENDER_SILENT, _sender_silent),
     ):
         register_source(trigger, source)
 
@@ -173,3 +176,36 @@ def _inbox_old(product: Product, minutes: float, now: datetime) -> Condition | N
     age = int((now - oldest).total_seconds() // 60)
     text = f"The oldest message has waited in the inbox for {age:,} minutes."
     return Condition(text, _log_path(product), {"minutes": age})
+
+
+# --- The whole product ------------------------------------------------------------------------
+
+
+def _product_falling(product: Product, _: float, now: datetime) -> Condition | None:
+    workspace = product_alarms.first_workspace(product.pk)
+    activities = product_alarms.activities([workspace.pk], now) if workspace else {}
+    if workspace is None or workspace.pk not in activities:
+        raise ConditionUnknown
+    activity = activities[workspace.pk]
+    if activity.state is not product_alarms.State.FALLING:
+        return None
+    numbers = {
+        "day": activity.day.isoformat(),
+        "observed": activity.observed,
+        "expected": round(activity.expected, 1),
+    }
+    path = f"{reverse('admin:index')}?workspace={workspace.pk}"
+    return Condition(activity.sentence, path, numbers)
+
+
+def _sender_silent(product: Product, _: float, now: datetime) -> Condition | None:
+    for silent in product_alarms.silent_senders(now, [product.pk]):
+        numbers = {
+            "day": silent.day.isoformat(),
+            "observed": silent.observed,
+            "usual": silent.usual,
+        }
+        return Condition(silent.sentence, _log_path(product), numbers)
+    if not product_alarms.knows_sender(product, now):
+        raise ConditionUnknown
+    return None

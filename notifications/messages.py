@@ -261,6 +261,31 @@ class InboxOld(ProductMessage, frozen=True, kw_only=True):
     ) = UNSET
 
 
+class ProductFalling(ProductMessage, frozen=True, kw_only=True):
+    """The accounts of the product together do less than a year ago, or no longer."""
+
+    day: Annotated[Day, Meta(description="The last of the 28 days.")] | UnsetType = UNSET
+    observed: Annotated[int, Meta(ge=0, description="Active user-days in 28 days.")] | UnsetType = (
+        UNSET
+    )
+    expected: (
+        Annotated[float, Meta(ge=0, description="Those expected from a year ago.")] | UnsetType
+    ) = UNSET
+
+
+class SenderSilent(ProductMessage, frozen=True, kw_only=True):
+    """Hardly anybody was active on a day, so the sender may send nothing; or it sends again."""
+
+    day: Day | UnsetType = UNSET
+    observed: Annotated[int, Meta(ge=0, description="Active user-days of the day.")] | UnsetType = (
+        UNSET
+    )
+    usual: (
+        Annotated[float, Meta(ge=0, description="The median of the same weekday of 8 weeks.")]
+        | UnsetType
+    ) = UNSET
+
+
 class DestinationTest(_Part, frozen=True, kw_only=True):
     """A test of the destination, which tells of no change."""
 
@@ -298,6 +323,8 @@ CONDITIONS: dict[Trigger, type[ProductMessage]] = {
     Trigger.DROPS_RATE: MessagesDropped,
     Trigger.REFUSED_RATE: RequestsRefused,
     Trigger.INBOX_OLD: InboxOld,
+    Trigger.PRODUCT_FALLING: ProductFalling,
+    Trigger.SENDER_SILENT: SenderSilent,
 }
 
 

@@ -27,6 +27,8 @@ class Trigger(models.TextChoices):
     DROPS_RATE = "drops_rate", "Many messages are dropped"
     REFUSED_RATE = "refused_rate", "Many requests are refused"
     INBOX_OLD = "inbox_old", "Messages wait in the inbox"
+    PRODUCT_FALLING = "product_falling", "The whole product is used less"
+    SENDER_SILENT = "sender_silent", "The sender is silent"
 
 
 @dataclass(frozen=True)
@@ -122,4 +124,6 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
         (1, 10_000),
         ends=True,
     ),
+    Trigger.PRODUCT_FALLING: TriggerInfo("product.falling", ends=True),
+    Trigger.SENDER_SILENT: TriggerInfo("product.sender_silent", ends=True),
 }

@@ -4,7 +4,7 @@ The serializers build them, and the OpenAPI description is derived from them. A 
 its name with a model ends in ``Record``; the public name of its schema does not.
 """
 
-from typing import Annotated, Any, Generic, NotRequired, TypeAlias, TypedDict, TypeVar
+from typing import Annotated, Any, Generic, Literal, NotRequired, TypeAlias, TypedDict, TypeVar
 
 from msgspec import Meta
 
@@ -95,6 +95,23 @@ class FalseAlarmsRecord(AlarmsOfDirection):
     rising: AlarmsOfDirection
 
 
+class ProductActivity(TypedDict):
+    """The activity of all accounts together. A fall of all shows here, because each account is
+    compared with the others."""
+
+    state: Annotated[
+        Literal["steady", "falling", "lower"],
+        Meta(
+            description="`falling`: clearly less than a year ago. `lower`: less than in the weeks "
+            "before, and there is no year to compare with."
+        ),
+    ]
+    decided_for: Annotated[Day, Meta(description="The last of the 28 days, a complete UTC day.")]
+    observed: Annotated[int, Meta(ge=0, description="Active user-days in 28 days.")]
+    expected: Annotated[float, Meta(ge=0, description="Those that were to be expected.")]
+    p: Annotated[float, Meta(ge=0, le=1, description="The chance of so few.")]
+
+
 class WorkspaceRecord(TypedDict):
     """A scoring profile of a product."""
 
@@ -106,6 +123,7 @@ class WorkspaceRecord(TypedDict):
     updated_at: Time
     _links: WorkspaceLinks
     stats: NotRequired[Stats]
+    product_activity: NotRequired[ProductActivity | None]
 
 
 class ExpandedWorkspace(WorkspaceRecord):

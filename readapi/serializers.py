@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from engagement.activity.false_alarms import FalseAlarms
 from engagement.activity.reading import Activity
+from engagement.alarms.product import ProductActivity
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Segment, Workspace
 from engagement.models.subjects import Subject
@@ -42,6 +43,18 @@ def workspace(row: Workspace, product_name: str, links: LinkBuilder) -> records.
             "accounts": links.workspace_list(row.id, "accounts"),
             "segments": links.workspace_list(row.id, "segments"),
         },
+    }
+
+
+def product_activity(activity: ProductActivity | None) -> records.ProductActivity | None:
+    if activity is None:
+        return None
+    return {
+        "state": activity.state.value,
+        "decided_for": activity.day.isoformat(),
+        "observed": activity.observed,
+        "expected": round(activity.expected, 1),
+        "p": activity.p,
     }
 
 

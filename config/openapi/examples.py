@@ -27,6 +27,13 @@ FALSE_ALARMS: Json = {
     "rising": {"measured": 0.0251, "came_to_nothing": 14, "alarms": 52},
 }
 STATS = {"total_users": 1840, "total_accounts": 212, "active_users": 633, "active_accounts": 148}
+PRODUCT_ACTIVITY = {
+    "state": "falling",
+    "decided_for": "2026-09-23",
+    "observed": 9870,
+    "expected": 13610.4,
+    "p": 2.1e-07,
+}
 
 ACCOUNT: Json = {
     "id": 17,

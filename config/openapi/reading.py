@@ -88,7 +88,10 @@ def _bad_request(names: tuple[str, ...]) -> Json:
 
 # Users or accounts, by the segment's scope.
 MEMBERS: Json = {"anyOf": [reference("AccountList"), reference("UserList")]}
-_STATS = examples.WORKSPACE | {"stats": examples.STATS}
+_STATS = examples.WORKSPACE | {
+    "stats": examples.STATS,
+    "product_activity": examples.PRODUCT_ACTIVITY,
+}
 _COUNTED_SEGMENT = examples.SEGMENT | {"member_count": 9}
 
 OPERATIONS = [
@@ -98,7 +101,7 @@ OPERATIONS = [
         "List workspaces",
         "Workspaces",
         Page[records.WorkspaceRecord],
-        examples.page(_STATS, "workspaces", "stats"),
+        examples.page(_STATS, "workspaces", "stats", "product_activity"),
     ),
     ReadOperation(
         views.WorkspaceDetail,
@@ -107,7 +110,10 @@ OPERATIONS = [
         "Workspaces",
         One[records.ExpandedWorkspace],
         examples.single_record(
-            _STATS | {"false_alarms": examples.FALSE_ALARMS}, "stats", "false_alarms"
+            _STATS | {"false_alarms": examples.FALSE_ALARMS},
+            "stats",
+            "product_activity",
+            "false_alarms",
         ),
     ),
     ReadOperation(

@@ -129,6 +129,10 @@ _VALUES: Json = {
     "messages": 80,
     "percent": 15.0,
     "minutes": 6,
+    "day": "2026-09-23",
+    "observed": 9870,
+    "expected": 13610.4,
+    "usual": 640.0,
 }
 _BEFORE_AND_AFTER: dict[type[Struct], tuple[Struct, Struct]] = {
     messages.SegmentChanged: (

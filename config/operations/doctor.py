@@ -28,6 +28,7 @@ from core import encryption
 from core.database import distribution, nodes
 from core.models import Job
 from core.version import VERSION
+from engagement.alarms.product import silent_senders
 from engagement.models import Product
 from ingestion.models import InboxMessage, QuarantinedMessage
 
@@ -99,6 +100,7 @@ def examine(now: Clock) -> Iterator[Finding]:
     yield _guarded("keys", check_keys)
     yield _guarded("inbox", check_inbox)
     yield _guarded("jobs", check_jobs)
+    yield _guarded("senders", lambda: check_senders(now()))
     yield from check_roles()
 
 
@@ -414,6 +416,20 @@ def check_jobs() -> Finding:
             "Resume them under Background jobs in the admin. What they do waits until then.",
         )
     return _ok("jobs", "No background job fails.")
+
+
+def check_senders(now: datetime) -> Finding:
+    """Check that each product that was active had active users on its last complete day."""
+    silent = silent_senders(now)
+    if silent:
+        named = " ".join(f"{each.product}: {each.sentence}" for each in silent[:MAX_NAMED])
+        more = f" And {len(silent) - MAX_NAMED} more." if len(silent) > MAX_NAMED else ""
+        return _warning(
+            "senders",
+            f"{named}{more}",
+            "Look at the ingestion log of the product, and ask its team what sends.",
+        )
+    return _ok("senders", "No sender is silent.")
 
 
 def check_roles() -> Iterator[Finding]:

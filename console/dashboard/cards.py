@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 from access.pages.scoping import Access
 from console.dashboard.notices import (
     INTENDED_DROP_REASONS,
+    activity_notices,
     connection_notice,
     credential_notices,
     destination_notices,
@@ -131,6 +132,7 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
     urgent += expiry_notices(summary, now, may_connect=product.pk in access.connectable)
     urgent += [*credential_notices(summary, now), *limit_notices(summary)]
     urgent += destination_notices(summary)
+    urgent += activity_notices(summary)
     urgent += export_notices(summary)
     if summary.is_new:
         first, links = _first_event(summary, may_manage), _links(summary)

@@ -21,6 +21,7 @@ from console.dashboard.cards import build_card
 from console.dashboard.summary import ProductSummary
 from core import expiry
 from core.database import distribution, nodes
+from engagement.alarms import product as product_alarms
 from engagement.limits import limits
 from engagement.models import Credential, Product, ScoreSet, User, Workspace
 from engagement.rescoring import sets
@@ -116,6 +117,9 @@ def product_summaries(
     connections, destinations = _connections(ids), _paused_destinations(ids)
     timetable, failed_exports = load_timetable(), export_runs.last_failures(ids)
     states, expiring = limits.load(ids), _expiring_credentials(keys, ids, now)
+    firsts = {product_id: own[0].pk for product_id, own in workspaces.items()}
+    activities = product_alarms.activities(firsts.values(), now)
+    silent = {each.product.pk: each for each in product_alarms.silent_senders(now, ids)}
     summaries = []
     for product in products:
         score_set = score_sets.get(product.pk)
@@ -138,6 +142,8 @@ def product_summaries(
                 expiring=expiring[product.pk],
                 near_limits=_near_limits(states[product.pk], messages[product.pk]),
                 is_alone=len(products) == 1,
+                activity=activities.get(firsts.get(product.pk, 0)),
+                silent_sender=silent.get(product.pk),
                 missing_node=missing.get(product.pk, ""),
             )
         )

@@ -8,6 +8,7 @@ from django.utils.http import urlencode
 from console.dashboard.summary import Link, Notice, ProductSummary, add_url, admin_url, log_url
 from core import expiry
 from core.time_format import format_exact
+from engagement.alarms.product import State
 from engagement.models import Workspace
 from engagement.rescoring import sets
 from engagement.segments.counts import SubjectTotals
@@ -75,6 +76,19 @@ def _no_scores_notices(
             "group."
         )
         yield Notice("quiet", text)
+
+
+# --- The whole product ------------------------------------------------------------------------
+
+
+def activity_notices(summary: ProductSummary) -> Iterator[Notice]:
+    if summary.silent_sender is not None:
+        link = Link("Ingestion log", log_url(summary.product))
+        yield Notice("warning", summary.silent_sender.sentence, link)
+    activity = summary.activity
+    if activity is not None and activity.state is not State.STEADY:
+        level = "warning" if activity.state is State.FALLING else "quiet"
+        yield Notice(level, activity.sentence)
 
 
 # --- Messages ---------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from engagement.alarms.product import ProductActivity, SilentSender
 from engagement.limits.limits import UsedLimit
 from engagement.models import Credential, Product, Workspace
 from engagement.segments.attention import NO_ATTENTION, Attention
@@ -45,6 +46,9 @@ class ProductSummary:
     destinations: Sequence[Destination] = ()
     # The last runs of exports that have failed.
     failed_exports: Sequence[ExportRun] = ()
+    # None if nobody can tell; the sender is None unless it was silent.
+    activity: ProductActivity | None = None
+    silent_sender: SilentSender | None = None
     # The node of a cluster that has its data and cannot be reached; "" if it can be.
     missing_node: str = ""
     # Whether it is the only card of the page, so that its chart can have all details.

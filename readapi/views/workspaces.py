@@ -7,6 +7,7 @@ from django.utils import timezone
 from rest_framework.response import Response
 
 from engagement.activity import false_alarms as alarm_rates
+from engagement.alarms import product as product_alarms
 from engagement.models import Workspace
 from engagement.segments import counts
 from engagement.segments.counts import SubjectTotals
@@ -16,7 +17,7 @@ from readapi.views.base import ReadView
 
 
 class WorkspaceView(ReadView):
-    EXPANSIONS: tuple[str, ...] = ("stats",)
+    EXPANSIONS: tuple[str, ...] = ("stats", "product_activity")
     READS = ()
 
     def records(self, workspaces: Sequence[Workspace]) -> list[WorkspaceRecord]:
@@ -25,6 +26,11 @@ class WorkspaceView(ReadView):
             totals = counts.subject_totals(row.scores for row in workspaces if row.scores)
             for row, record in zip(workspaces, records, strict=True):
                 record["stats"] = serializers.stats(totals.get(row.scores_id or 0, SubjectTotals()))
+        if "product_activity" in self.expansions:
+            ids = [row.pk for row in workspaces]
+            activities = product_alarms.activities(ids, timezone.now())
+            for row, record in zip(workspaces, records, strict=True):
+                record["product_activity"] = serializers.product_activity(activities.get(row.pk))
         return records
 
 
@@ -48,7 +54,7 @@ class WorkspaceDetail(WorkspaceView):
     """One workspace."""
 
     PARAMETERS = ("expand",)
-    EXPANSIONS = ("stats", "false_alarms")
+    EXPANSIONS = (*WorkspaceView.EXPANSIONS, "false_alarms")
 
     def build_response(self, workspace_id: int) -> Response:
         with_counts = "stats" in self.expansions

@@ -19,6 +19,7 @@ from console.dashboard.summary import ProductSummary
 from engagement.models import (
     Account,
     AccountEngagement,
+    AlarmNight,
     Product,
     ProductMember,
     ScoreSet,
@@ -39,6 +40,7 @@ from tests.admin.rows import Rows, a_connection, fill
 from tests.database import CITUS
 from tests.engagement.alarms.rows import alarm
 from tests.engagement.history import identify
+from tests.engagement.nights import a_fall, add_nights
 from tests.pipeline.waiting import drain, wait
 
 NOW = datetime(2026, 3, 2, 12, 30, tzinfo=UTC)
@@ -407,6 +409,29 @@ def test_a_card_says_the_same_of_drops_in_its_numbers_and_its_note(acme: Product
     assert card.notices[0].text.startswith("99 of 297 messages")
 
 
+def test_a_card_says_that_the_whole_product_falls_and_that_its_sender_is_silent(
+    acme: Product,
+) -> None:
+    workspace = acme.workspaces.get()
+    yesterday = NOW.date() - timedelta(days=1)
+    add_nights(workspace, [*a_fall(20)[:-1], 3], yesterday)
+    (summary,) = home.product_summaries([acme], NOW)
+    notices = {
+        notice.text: notice.level for notice in cards.build_card(summary, EVERYTHING, NOW).notices
+    }
+    silent, falls = [text for text in notices if text.startswith("The ") and "user-days" in text]
+    assert silent.startswith("The sender may be silent: 3 active user-days on 2026-03-01.")
+    assert falls.startswith("The whole product is used less: ")
+    assert notices[silent] == notices[falls] == "warning"
+    AlarmNight.objects.filter(day__lt=yesterday - timedelta(days=200)).delete()
+    (summary,) = home.product_summaries([acme], NOW)
+    notices = {
+        notice.text: notice.level for notice in cards.build_card(summary, EVERYTHING, NOW).notices
+    }
+    (lower,) = [text for text in notices if "less than usual" in text]
+    assert notices[lower] == "quiet"
+
+
 def test_rising_and_falling_accounts_have_score_and_change(acme: Product) -> None:
     ada = Account(pk=1, external_id="a1", traits={"name": "Ada Ltd"})
     bob = Account(pk=2, external_id="b2", traits={})
@@ -570,5 +595,5 @@ def test_queries_do_not_grow_with_products_but_for_their_movers(
     # Three queries for movers for each scored product with a card.
     # On a cluster, there is one more for each: products and their users are on different servers.
     each_card = 4 if CITUS else 3
-    with django_assert_max_num_queries(28 + each_card * min(products + 1, home.MAX_CARDS)):
+    with django_assert_max_num_queries(30 + each_card * min(products + 1, home.MAX_CARDS)):
         page(member)

@@ -29,11 +29,13 @@ from config.setup import preflight
 from core import encryption, telemetry
 from core.models import Job
 from core.version import VERSION
+from engagement.models import Product
 from engagement.prometheus import RESCORE
 from ingestion.models import InboxMessage
 from ingestion.prometheus import DRAIN_COUNTER
 from tests.cases import each
 from tests.config.test_backups import NOON, backup_of
+from tests.engagement.nights import SILENT, add_nights
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -294,6 +296,18 @@ def test_keys_inbox_and_roles(
     settings.INBOX_LIMIT = -2
     assert doctor.check_inbox().status is Status.PROBLEM
     assert not InboxMessage.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_sender_that_is_silent(acme: Product, globex: Product) -> None:
+    now = timezone.now()
+    assert doctor.check_senders(now).status is Status.OK
+    yesterday = now.astimezone(UTC).date() - timedelta(days=1)
+    add_nights(acme.workspaces.get(), SILENT, yesterday)
+    add_nights(globex.workspaces.get(), [400] * 61, yesterday)
+    finding = doctor.check_senders(now)
+    assert finding.status is Status.WARNING
+    assert finding.sentence.startswith("Acme: The sender may be silent: 3 active user-days on ")
 
 
 @pytest.mark.django_db

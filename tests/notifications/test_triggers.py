@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from core.database import sql
-from engagement.models import Product, Segment
+from engagement.models import AlarmNight, Product, Segment
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from ingestion.models import HourCount, IngestionKey, QuarantinedMessage, RefusedCount
@@ -18,6 +18,7 @@ from notifications.watching.sweep import sweep
 from readapi.models import ApiToken
 from tests.admin.rows import a_connection
 from tests.engagement.history import alias, group, identify, tell, track
+from tests.engagement.nights import a_fall, add_nights
 from tests.notifications.rows import (
     Clock,
     a_destination,
@@ -475,3 +476,34 @@ def test_an_inbox_that_nobody_can_look_through_is_not_called_resolved(
     InboxMessage.objects.all().delete()
     sweep(clock.step(70))
     assert outbox_texts() == [old, "Acme: Resolved: messages wait in the inbox."]
+
+
+def test_a_fall_of_the_whole_product_and_a_silent_sender_are_told_until_they_end(
+    acme: Product, destination: Destination, clock: Clock
+) -> None:
+    workspace = acme.workspaces.get()
+    subscribe(destination, "product_falling")
+    subscribe(destination, "sender_silent")
+    sweep(clock.step(70))
+    assert outbox_texts() == []
+    yesterday = clock.now.date() - timedelta(days=1)
+    add_nights(workspace, [*a_fall(20)[:-1], 3], yesterday)
+    sweep(clock.step(70))
+    sweep(clock.step(70))
+    falls, silent = sorted(outbox_texts())[::-1]
+    assert falls.startswith("Acme: The whole product is used less: ")
+    assert silent.startswith("Acme: The sender may be silent: 3 active user-days on 2026-09-23.")
+    data = OutboxMessage.objects.get(title=falls).payload["data"]
+    assert data["day"] == "2026-09-23" and data["observed"] < 0.9 * data["expected"]
+    assert data["link"].endswith(f"/admin/?workspace={workspace.pk}")
+    # Without new nights nobody can say that it is over.
+    clock.now += timedelta(days=4)
+    sweep(clock.step(70))
+    assert len(outbox_texts()) == 2
+    AlarmNight.objects.all().delete()
+    add_nights(workspace, a_fall(560), clock.now.date() - timedelta(days=1))
+    sweep(clock.step(70))
+    assert sorted(outbox_texts()[2:]) == [
+        "Acme: Resolved: the sender is silent.",
+        "Acme: Resolved: the whole product is used less.",
+    ]

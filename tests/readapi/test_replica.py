@@ -104,6 +104,7 @@ def test_reads_come_from_the_replica(
 EVERYTHING: list[tuple[str, dict[str, Any], int]] = [
     ("/v2/workspaces", {}, 1),
     ("/v2/workspaces", {"expand": "stats"}, 3),
+    ("/v2/workspaces", {"expand": "product_activity"}, 2),
     ("/v2/workspaces/{workspace}", {}, 1),
     ("/v2/accounts", {}, 2),
     ("/v2/accounts", {"match_type": "domain", "match_value": "initech.example"}, 2),
@@ -194,7 +195,7 @@ def test_another_products_token_finds_nothing_on_the_replica(
     ids |= {"workspace": filled.pk, "segment": filled.segments.earliest("pk").pk}
     follower.catch_up()
     assert reads("/v2/workspaces").json()["data"][0]["name"] == "Default"
-    for address, parameters, _ in EVERYTHING[2:]:
+    for address, parameters, _ in EVERYTHING[3:]:
         path = address.format(**ids)
         response = reads(path, **scope_of(path, filled), **parameters)
         assert response.status_code == 404, address

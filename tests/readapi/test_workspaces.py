@@ -1,6 +1,6 @@
 """GET /v2/workspaces and /v2/workspaces/{id}."""
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 from django.utils import timezone
@@ -9,6 +9,7 @@ from engagement.models import Account, Product, ScoreSet, User, Workspace
 from engagement.rescoring.rescore import rescore
 from tests.engagement.alarms.rows import alarm, night
 from tests.engagement.history import NOON, identify, tell, track
+from tests.engagement.nights import SILENT, a_fall, add_nights
 from tests.engagement.rows import account as account_row
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import SPRING, make_account, make_user, scores_of
@@ -91,6 +92,21 @@ def test_stats_count_all_and_active_subjects(
 def test_stats_of_an_empty_workspace_are_zero(acme_reads: Reads, workspace: Workspace) -> None:
     stats = acme_reads(f"/v2/workspaces/{workspace.id}", expand="stats").json()["data"]["stats"]
     assert set(stats.values()) == {0}
+
+
+def test_the_activity_of_the_whole_product(
+    acme_reads: Reads, acme: Product, workspace: Workspace
+) -> None:
+    young = Workspace.objects.create(product=acme, name="Young")
+    yesterday = timezone.now().astimezone(UTC).date() - timedelta(days=1)
+    add_nights(workspace, a_fall(20), yesterday)
+    add_nights(young, SILENT, yesterday)
+    first, second = acme_reads("/v2/workspaces", expand="product_activity").json()["data"]
+    activity = first["product_activity"]
+    assert (activity["state"], activity["decided_for"]) == ("falling", yesterday.isoformat())
+    assert activity["observed"] < 0.8 * activity["expected"] and activity["p"] < 0.001
+    assert second["product_activity"] is None
+    assert "product_activity" not in acme_reads(f"/v2/workspaces/{workspace.id}").json()["data"]
 
 
 def test_workspaces_are_paged(acme_reads: Reads, acme: Product, workspace: Workspace) -> None:
