@@ -47,7 +47,7 @@ FEW = Kind("rich, 30 accounts", accounts=30)
 KINDS = (SIMPLE, NEVER, SOME, MANY)
 RICH_KINDS = (NEVER.name, SOME.name, MANY.name)
 # Worlds of 30 accounts in one.
-FEW_WORLDS = 8
+FEW_WORLDS = 4
 NIGHTS_FROM = HISTORY_DAYS
 JUDGED_FROM = HISTORY_DAYS + MEASURED_DAYS
 
@@ -153,6 +153,7 @@ USUAL = {
     "E28 25+": (25, 1e9),
 }
 WITHIN = (14, 28, 56)
+PERSISTENCE_DAYS = (60, 90)
 
 
 def count(history: History) -> Counts:
@@ -217,6 +218,24 @@ def _hits(history: History, spans: Array) -> Counts:
                 own = members & (world.change == change)
                 pair = float(hit[own].sum()), float(own.sum())
                 counts[f"{name}, {group}, found in {within} d"] = pair
+    return counts | _persistence(world, spans)
+
+
+def _persistence(world: World, spans: Array) -> Counts:
+    """Halved accounts that are found in 28 days, and whose alarm is on some time after."""
+    start = world.changed_on[spans["row"]]
+    is_early = (spans["since"] >= start) & (spans["since"] < start + 28)
+    is_halved = world.change[spans["row"]] == CHANGES.index("halved")
+    own = spans[is_early & is_halved]
+    start = world.changed_on[own["row"]]
+    counts: Counts = {}
+    for days in PERSISTENCE_DAYS:
+        is_known = start + days < world.kind.days
+        is_on = is_known & (own["end"] > start + days)
+        counts[f"halved, found in 28 d, on after {days} d"] = (
+            float(is_on.sum()),
+            float(is_known.sum()),
+        )
     return counts
 
 

@@ -9,8 +9,6 @@ from datetime import date, timedelta
 # of its own. Level 0 has a fixed threshold: its alarms measure how often chance alone makes one.
 ALLOWED_RATES = {1: 0.025, 2: 0.05, 3: 0.1, 4: 0.2}
 REFERENCE_LEVEL, REFERENCE_P = 0, 0.0025
-# Above this, an alarm would begin and end at once (transitions.OFF_SMALLEST_P).
-GREATEST_P_ON = 0.02
 QUARTER_DAYS = 91
 # Kappa is measured by the reference alarms that began in the 26 weeks until two months ago, and
 # that ended as recovered within 12 weeks.
@@ -40,8 +38,7 @@ def measured_kappa(came_to_nothing: int, account_days: float) -> float:
 
 def thresholds(kappa: float) -> list[float]:
     """The p below which an alarm begins, for each level from 0 on."""
-    allowed = [min(rate / kappa, GREATEST_P_ON) for rate in ALLOWED_RATES.values()]
-    return [REFERENCE_P, *allowed]
+    return [REFERENCE_P, *(rate / kappa for rate in ALLOWED_RATES.values())]
 
 
 def usual_range(expected: float, dispersion: float) -> tuple[int, int]:

@@ -26,10 +26,10 @@ from engagement.alarms.statistic import (
     learn,
 )
 
-# An alarm recovers when its account is near its usual activity by this window, and not far from it
-# by any.
+# An alarm recovers when its account is near its usual activity by this window, and when the
+# smallest p of all windows is well above the threshold that its level has in this night.
 OFF_WINDOW = WINDOWS.index(4)
-OFF_P, OFF_SMALLEST_P = 0.2, 0.02
+OFF_P, OFF_RATIO = 0.1, 2
 # An alarm that lasts as long settles: the new level is then what is usual.
 SETTLED_DAYS = 13 * 7
 # As long after the first day of an alarm that settled, weeks before it are not usual.
@@ -142,7 +142,7 @@ def _decide(
     """*candidates* are the accounts that some level may have an alarm of."""
     latest = alarms.copy()
     is_open = alarms["outcome"] == OPEN
-    latest[is_open] = _follow(day, accounts, parameters, is_fall, alarms[is_open])
+    latest[is_open] = _follow(day, accounts, parameters, is_fall, p_on, alarms[is_open])
     onsets = [_at_level(candidates[candidates["p"] < p], level) for level, p in enumerate(p_on)]
     begins = np.concatenate(onsets)
     begins = begins[~np.isin(_keys(begins), _keys(alarms))]
@@ -161,13 +161,19 @@ def _decide(
 
 
 def _follow(
-    day: int, accounts: Accounts, parameters: Parameters, is_fall: bool, alarms: Array
+    day: int,
+    accounts: Accounts,
+    parameters: Parameters,
+    is_fall: bool,
+    p_on: Sequence[float],
+    alarms: Array,
 ) -> Array:
     """Open alarms after the night: they compare with the baseline that they began with."""
     latest = _judge_all(accounts.part(alarms["row"]), parameters, is_fall, alarms)
     for name in ("row", "level", "since"):
         latest[name] = alarms[name]
-    is_near = (latest["recovery_p"] > OFF_P) & (latest["p"] > OFF_SMALLEST_P)
+    is_on = latest["p"] <= OFF_RATIO * np.array(p_on)[alarms["level"]]
+    is_near = (latest["recovery_p"] > OFF_P) & ~is_on
     is_over = day - alarms["since"] >= SETTLED_DAYS
     latest["outcome"] = np.where(is_near, RECOVERED, np.where(is_over, SETTLED, OPEN))
     return latest

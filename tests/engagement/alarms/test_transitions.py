@@ -195,8 +195,7 @@ def test_the_measured_half_year_ended_two_months_ago() -> None:
 
 def test_a_threshold_allows_its_rate() -> None:
     assert thresholds(20) == [REFERENCE_P, 0.00125, 0.0025, 0.005, 0.01]
-    # Where chance makes few alarms, the most sensitive level must not begin what ends at once.
-    assert thresholds(5)[-1] == 0.02
+    assert thresholds(5)[-1] == 0.04
 
 
 def test_the_usual_range_and_how_often_chance_does_it() -> None:
