@@ -148,7 +148,9 @@ class Life:
         self._tell(on, "purchased")
 
     def renew(self, *, seats: int | None = None, late: int = 0) -> None:
-        """Renew at the end of the term. A customer who pays *late* days later is overdue first."""
+        """Renew at the end of the term. A customer who pays *late* days later is overdue first,
+        unless there is nothing to pay."""
+        late = 0 if self.switches.costs_nothing else late
         on, paid_on = self.end, self.end + timedelta(days=late)
         if late:
             self._change(on + timedelta(days=1), is_overdue=True)
@@ -250,7 +252,11 @@ class Life:
         else:
             term = self.now
             self._change(on, type=FREE)
-            self._add(term._replace(on=on, license=term.license + 1, place=1))
+            self._tell(on, "became_free")
+            twin = term._replace(on=on, license=term.license + 1, place=1)
+            self._add(twin._replace(start=on, since=on, trial=None, trial_end=None))
+            # Of the license that left, and of the one that came.
+            self._tell(on, "moved_site")
         self._tell(on, "moved_site")
 
     def jitter(self, on: date, seats: int) -> None:

@@ -79,9 +79,19 @@ def _moved(life: Life, other: Life, direction: str) -> Event:
 # --- From one term to what follows -----------------------------------------------------------
 
 
-def gap_days(stage: Stage, start: date) -> int:
-    """Unpaid days between a term and the start of the next period, which may lie: then 0."""
-    return max(0, (start - stage.left_on).days) if stage.left_on else 0
+def gap_days(stage: Stage, after: Stage) -> int:
+    """Unpaid days between a term and the next one."""
+    return max(0, (_begin_of(after, stage) - stage.left_on).days) if stage.left_on else 0
+
+
+def _begin_of(stage: Stage, before: Stage) -> date:
+    """The day on which a term begins after another one.
+
+    Its start may be that of the first term, or of the trial. Then it says nothing of a gap, and its
+    first state counts if an inactive one shows that nobody paid until then.
+    """
+    is_true = stage.start > before.start
+    return stage.start if is_true or before.inactive_from is None else stage.first.as_of
 
 
 def is_lapse_seen(life: Life, stage: Stage, settings: LedgerSettings) -> bool:
@@ -99,7 +109,7 @@ def _lapse_known_on(stage: Stage, end: date, settings: LedgerSettings) -> date:
 
 
 def _lapse_between(life: Life, after: Stage, settings: LedgerSettings) -> bool:
-    gap = gap_days(life.last, after.start)
+    gap = gap_days(life.last, after)
     return gap > settings.grace and is_lapse_seen(life, life.last, settings)
 
 
@@ -113,10 +123,10 @@ def _after_term(
         day = min(stage.left_on or row.as_of, row.as_of)
         yield _at(row, EventType.CHURNED, day, anchor)
     elif after.kind is Kind.PAID and stage.end is not None:
-        gap = gap_days(stage, after.start)
+        gap = gap_days(stage, after)
         if gap > settings.grace and is_lapse_seen(life, stage, settings):
             yield _churned(stage, settings)
-            yield _at(row, EventType.WON_BACK, after.start, anchor)
+            yield _at(row, EventType.WON_BACK, _begin_of(after, stage), anchor)
         else:
             yield _renewed(stage, after, gap, settings)
 
@@ -139,7 +149,7 @@ def _renewed(stage: Stage, after: Stage, gap: int, settings: LedgerSettings) -> 
 
 def is_renewal(life: Life, stage: Stage, after: Stage, settings: LedgerSettings) -> bool:
     """Whether *after* continues the paid *stage*."""
-    is_lapse = gap_days(stage, after.start) > settings.grace
+    is_lapse = gap_days(stage, after) > settings.grace
     return after.kind is Kind.PAID and not (is_lapse and is_lapse_seen(life, stage, settings))
 
 
@@ -167,7 +177,7 @@ def _after_last_term(life: Life, relations: Relations, settings: LedgerSettings)
     successor = relations.successors.get(life.license)
     if successor is not None and not _lapse_between(life, successor.first, settings):
         if stage.end is not None:
-            gap = gap_days(stage, successor.first.start)
+            gap = gap_days(stage, successor.first)
             event = _renewed(stage, successor.first, gap, settings)
             yield event.adding(license=successor.license)
         return

@@ -257,7 +257,9 @@ def test_a_newcomer_sees_a_live_connection_and_every_line_is_an_object(folder: P
         assert "<strong>Connected.</strong>" in page
         assert f'data-label="Licenses seen">{demo.LICENSES}<' in page
         assert "The API token expires in 20 days" in page
-        assert _license_kinds(up) == (len(EVALUATIONS), len(MULTI_INSTANCE_SITES))
+        evaluations, lent = _license_kinds(up)
+        # Others may be evaluating, too.
+        assert evaluations >= len(EVALUATIONS) and lent == len(MULTI_INSTANCE_SITES)
         assert f"{demo.PRODUCT_NAME} is connected to a simulated marketplace" in up.text
         assert demo.VENDOR.token not in up.text
         assert "300 accounts, 2,000 users" in up.text
