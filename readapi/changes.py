@@ -72,10 +72,7 @@ class ChangePage:
 
 def position_of(query: Parameters, list_name: str, scope: Scope, workspace: Workspace) -> Position:
     """Where the requested page begins. Raises InvalidRequest for a token that is of no use."""
-    for name in query:
-        if name not in ACCEPTED_PARAMETERS:
-            message = f"changed_since goes with {', '.join(ACCEPTED_PARAMETERS[2:])} only."
-            raise InvalidRequest("invalid_parameter", message, name)
+    require_accepted(query, ACCEPTED_PARAMETERS)
     if "cursor" in query:
         position = _unpack(query["cursor"], Position, "cursor")
         _require_current(position.since, list_name, workspace, "cursor")
@@ -91,6 +88,15 @@ def position_of(query: Parameters, list_name: str, scope: Scope, workspace: Work
         # An older backup was restored. (A replica may only be behind.)
         raise _start_again("changed_since", "The database is older than this token.")
     return Position(since, now, 0, 0)
+
+
+def require_accepted(query: Parameters, accepted: Sequence[str]) -> None:
+    """Raise InvalidRequest for a parameter that does not go with ``changed_since``."""
+    for name in query:
+        if name not in accepted:
+            others = [name for name in accepted if name not in ("workspace_id", "changed_since")]
+            message = f"changed_since goes with {', '.join(others)} only."
+            raise InvalidRequest("invalid_parameter", message, name)
 
 
 def _now(list_name: str, scope: Scope, workspace: Workspace) -> Token:

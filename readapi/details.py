@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # A record of all event names of a user can have 22 MB.
 MAX_EVENTS = 1_000
+MAX_LICENSE_EVENTS = 100
 
 
 class SubjectDetails:
@@ -102,6 +103,16 @@ class AccountDetails(SubjectDetails):
             self.score_set, self.row, self.metrics, self.alarms, names_users=self.shows_users
         )
         return [serializers.insight(insight) for insight in account_insights]
+
+    def license_events_record(self) -> list[records.LicenseEventRecord]:
+        account = self.subject
+        events = queries.license_events(self.workspace.product)
+        events = events.filter(cloud_id=account.external_id, withdrawn_at=None)
+        latest = events.order_by("-date", "-known_on", "license", "type", "anchor")
+        return [
+            serializers.license_event(event, queries.license_event_text(event), account)
+            for event in latest[:MAX_LICENSE_EVENTS]
+        ]
 
 
 class UserDetails(SubjectDetails):

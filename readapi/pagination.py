@@ -46,15 +46,15 @@ class Cursor(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
         return codec.pack(self, CURSOR_VERSION)
 
     @classmethod
-    def decode(cls, text: str, list_name: str, columns: int) -> "Cursor":
+    def decode(cls, text: str, list_name: str, columns: int, field: str = "cursor") -> "Cursor":
         """The cursor that ``encode`` turned into *text*; raises InvalidRequest for other texts."""
         cursor = codec.unpack(text, cls, CURSOR_VERSION)
         if cursor is None or cursor.list_name != list_name or len(cursor.position) != columns:
             raise InvalidRequest(
                 "invalid_cursor",
-                "cursor is invalid for this list, or from before an upgrade. Start at the first "
+                f"{field} is invalid for this list, or from before an upgrade. Start at the first "
                 "page, and use its links unchanged.",
-                "cursor",
+                field,
             )
         return cursor
 

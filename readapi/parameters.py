@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import TypeAlias
 from urllib.parse import parse_qsl
 
@@ -32,11 +33,13 @@ DEFAULTS = {
     "sort": "-score",
     "total": "false",
     "exclude_defaults": "false",
+    "withdrawn": "false",
     "offset": "0",
 }
 
 # No sign, no space, no digits of other scripts, and no more digits than a bigint has.
 _INTEGER = re.compile(r"[0-9]{1,19}", re.ASCII)
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _SCORE = re.compile(r"[0-9]{1,3}(\.[0-9])?", re.ASCII)
 
 
@@ -221,6 +224,18 @@ def choice(parameters: Parameters, name: str, choices: Sequence[str]) -> str | N
     if name in parameters and parameters[name] not in choices:
         raise _invalid(name, f"{name} accepts: {', '.join(choices)}.")
     return parameters.get(name)
+
+
+def day(parameters: Parameters, name: str) -> date | None:
+    """A day such as 2026-09-23."""
+    if name not in parameters:
+        return None
+    try:
+        if _DAY.fullmatch(parameters[name]):
+            return date.fromisoformat(parameters[name])
+    except ValueError:
+        pass
+    raise _invalid(name, f"{name} must be a day, such as 2026-09-23.")
 
 
 def scope(parameters: Parameters) -> Scope | None:

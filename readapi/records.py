@@ -322,10 +322,39 @@ class FullAccount(AccountSummary, Times):
     metrics: AccountMetricsRecord
 
 
+class LicenseEventRecord(TypedDict):
+    """What happened to a license."""
+
+    id: Annotated[str, Meta(description="Of the event; corrections do not change it.")]
+    license: Annotated[str, Meta(description="The license's number, by which it was first met.")]
+    type: Annotated[str, Meta(description="New types may be added.")]
+    date: Annotated[Day, Meta(description="The day on which it was true.")]
+    known_on: Annotated[Day, Meta(description="The first day on which there was evidence.")]
+    text: Annotated[str, Meta(description="The event as a sentence, for people.")]
+    details: Annotated[dict[str, Any], Meta(description="What the type says more about.")]
+    sources: Annotated[
+        list[str], Meta(description="Where the evidence is from: sync, history, and so on.")
+    ]
+    account: Annotated[
+        AccountName | None, Meta(description="Null if no account has the license's Cloud ID.")
+    ]
+    recorded_at: Time
+    changed_at: Time
+    withdrawn_at: Annotated[
+        Time | None, Meta(description="Since when the event no longer follows from what is known.")
+    ]
+
+
 class ExpandedAccount(FullAccount, Expansions):
     """An account with all its metrics, and what was expanded."""
 
     insights: NotRequired[list[InsightRecord]]
+    license_events: NotRequired[
+        Annotated[
+            list[LicenseEventRecord],
+            Meta(description="The latest 100, latest first, without withdrawn ones."),
+        ]
+    ]
 
 
 class FullUser(UserSummary, Times):

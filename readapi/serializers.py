@@ -8,7 +8,7 @@ from engagement.activity.false_alarms import FalseAlarms
 from engagement.activity.reading import Activity
 from engagement.alarms.product import ProductActivity
 from engagement.metric_names import Scope
-from engagement.models import ScoreSet, Segment, Workspace
+from engagement.models import Account, ScoreSet, Segment, Workspace
 from engagement.models.subjects import Subject
 from engagement.rules.rules import Match
 from engagement.scores import metrics
@@ -253,6 +253,26 @@ def traits(subject: Subject, names: list[str] | None = None) -> dict[str, Any]:
     if names is None:
         return dict(subject.traits)
     return {name: subject.traits.get(canonical_name(name)) for name in names}
+
+
+def license_event(row: Any, text: str, account: Account | None) -> records.LicenseEventRecord:
+    """*account* is None if no account has the event's Cloud ID."""
+    return {
+        "id": f"{row.license}/{row.type}/{row.anchor}",
+        "license": row.license,
+        "type": row.type,
+        "date": row.date.isoformat(),
+        "known_on": row.known_on.isoformat(),
+        "text": text,
+        "details": row.details,
+        "sources": row.sources,
+        "account": _account_name(account.pk, account.external_id, account.name)
+        if account
+        else None,
+        "recorded_at": format_time(row.recorded_at),
+        "changed_at": format_time(row.changed_at),
+        "withdrawn_at": _format_time_or_none(row.withdrawn_at),
+    }
 
 
 def format_time(moment: datetime) -> str:

@@ -41,6 +41,7 @@ TAGS = [
     {"name": "Accounts", "description": "List, look up, and read accounts."},
     {"name": "Users", "description": "List, look up, and read users."},
     {"name": "Segments", "description": "Named rules and their current members."},
+    {"name": "Licenses", "description": "What happened to the licenses of accounts."},
     {
         "name": "Segment-compatible",
         "description": "For existing SDKs and pipelines that use Segment's protocol.",

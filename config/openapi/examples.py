@@ -138,7 +138,21 @@ _INSIGHTS: Json = {
     ]
 }
 FULL_ACCOUNT: Json = {**ACCOUNT, "metrics": {**_METRICS, **_ACCOUNT_METRICS}, **_TIMES}
-EXPANDED_ACCOUNT: Json = FULL_ACCOUNT | _INSIGHTS | _EXPANDED
+LICENSE_EVENT: Json = {
+    "id": "E-7QK-2ZD-9MA-4WX/seats_up/25-40-2027-09-10",
+    "license": "E-7QK-2ZD-9MA-4WX",
+    "type": "seats_up",
+    "date": "2026-09-10",
+    "known_on": "2026-09-11",
+    "text": "Seats added: 25 → 40.",
+    "details": {"from": 25, "to": 40},
+    "sources": ["sync"],
+    "account": {"id": 17, "tracking_id": "a1", "name": "Example Ltd"},
+    "recorded_at": "2026-09-11T04:10:00.000000Z",
+    "changed_at": "2026-09-11T04:10:00.000000Z",
+    "withdrawn_at": None,
+}
+EXPANDED_ACCOUNT: Json = FULL_ACCOUNT | _INSIGHTS | _EXPANDED | {"license_events": [LICENSE_EVENT]}
 FULL_USER: Json = {
     **USER,
     "metrics": _METRICS

@@ -7,6 +7,7 @@ from config.openapi.pieces import Json, list_query, query
 from engagement.insight_kinds import ACTIVITY_LABELS
 from engagement.metric_names import Scope
 from engagement.segments.insight_filters import INSIGHT_KINDS
+from marketplace.ledger.vocabulary import EventType
 from readapi import changes, parameters, records, sorting
 from readapi.records import Page
 from readapi.views.base import ReadView
@@ -27,6 +28,7 @@ class ReadOperation(NamedTuple):
 
 _NUMBER: Json = {"type": "integer", "minimum": 0, "maximum": parameters.MAX_INTEGER}
 _ID: Json = {**_NUMBER, "minimum": 1}
+_DAY: Json = {"type": "string", "format": "date"}
 _TEXT: Json = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]*$"}
 
 # No schema has a default: generated clients would send it with every request.
@@ -48,6 +50,15 @@ _PARAMETERS = [
         _ID,
         "Return only members of this segment, which must be of the same scope as the list.",
     ),
+    query("account_id", _ID, "Return only events of this account's licenses."),
+    query(
+        "type",
+        {"type": "string", "enum": [type.value for type in EventType]},
+        "Return only events of this type.",
+    ),
+    query("since", _DAY, "Return only events from this UTC day on.", example="2026-09-01"),
+    query("until", _DAY, "Return only events before this UTC day.", example="2026-10-01"),
+    query("withdrawn", {"type": "boolean"}, "Also return events that are withdrawn."),
     query(
         "min_score",
         {"type": "number", "minimum": 0, "maximum": 100, "multipleOf": 0.1},

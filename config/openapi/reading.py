@@ -183,6 +183,14 @@ OPERATIONS = [
         examples.page(examples.ACCOUNT, "segments/22/members?workspace_id=1"),
     ),
     ReadOperation(
+        views.LicenseEventList,
+        "listLicenseEvents",
+        "List what happened to licenses",
+        "Licenses",
+        Page[records.LicenseEventRecord],
+        examples.page(examples.LICENSE_EVENT, "license-events?type=seats_up"),
+    ),
+    ReadOperation(
         views.LegacyAccountView,
         "findAccount",
         "Find one account",

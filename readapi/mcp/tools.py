@@ -20,6 +20,7 @@ from readapi.mcp import schemas
 from readapi.models import ApiToken
 from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
 from readapi.views.base import ReadView
+from readapi.views.license_events import LicenseEventList
 from readapi.views.rankings import ACCOUNTS, USERS, Ranking
 from readapi.views.segments import SegmentList, SegmentMembers
 from readapi.views.users import UserDetail, UserList
@@ -314,7 +315,7 @@ _TOOLS = [
         "explain_account",
         "Explain an account's score",
         "One account: its metrics, insights in words, the events that make its score, its scores "
-        "of the last 90 days, its segments, and its traits.",
+        "of the last 90 days, its segments, its traits, and what happened to its licenses.",
         _WORKSPACE | _ACCOUNT_ID,
         ("account_id",),
         schemas.one_of(records.ExpandedAccount),
@@ -340,6 +341,23 @@ _TOOLS = [
         ("account_id",),
         schemas.page_of(records.UserRecord),
         lambda call: _read(AccountUsers, call, ("account_id",)),
+    ),
+    Tool(
+        "list_license_events",
+        "List license events",
+        "What happened to licenses, the latest date first: evaluations started, bought, and "
+        "expired, purchases, renewals, churn, seats, with reasons.",
+        {
+            "account_id": {"type": "integer", "description": "Only of this account."},
+            "type": {"type": "string", "description": "Only this type, such as churned."},
+            "since": {"type": "string", "description": "From this day on, such as 2026-09-01."},
+            "until": {"type": "string", "description": "Before this day."},
+            "withdrawn": {"type": "boolean", "description": "Also those that are withdrawn."},
+            **_PAGES,
+        },
+        (),
+        schemas.page_of(records.LicenseEventRecord),
+        lambda call: _read(LicenseEventList, call),
     ),
     Tool(
         "who_moved",

@@ -3,6 +3,7 @@
 from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
 from readapi.views.base import UnknownPathView
 from readapi.views.legacy import LegacyAccountView
+from readapi.views.license_events import LicenseEventList
 from readapi.views.segments import SegmentDetail, SegmentList, SegmentMembers
 from readapi.views.users import UserDetail, UserList
 from readapi.views.workspaces import WorkspaceDetail, WorkspaceList
@@ -12,6 +13,7 @@ __all__ = [
     "AccountList",
     "AccountUsers",
     "LegacyAccountView",
+    "LicenseEventList",
     "SegmentDetail",
     "SegmentList",
     "SegmentMembers",

@@ -24,7 +24,7 @@ class AccountDetail(ReadView):
     """One account with its metrics and, by `expand`, more."""
 
     PARAMETERS = ("workspace_id", "expand", "traits")
-    EXPANSIONS = ("insights", "traits", "segments", "events", "history")
+    EXPANSIONS = ("insights", "traits", "segments", "events", "history", "license_events")
     READS = ("account",)
 
     def build_response(self, account_id: int) -> Response:

@@ -127,7 +127,10 @@ def while_unreachable(send: Callable[[], Any]) -> Any:
     """The response while the database is unreachable."""
     error = OperationalError("the connection is closed")
     error.__cause__ = psycopg.OperationalError("the connection is closed")
-    with mock.patch.object(queries, "workspaces", side_effect=error):
+    with (
+        mock.patch.object(queries, "workspaces", side_effect=error),
+        mock.patch.object(queries, "license_events", side_effect=error),
+    ):
         return send()
 
 

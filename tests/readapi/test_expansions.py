@@ -158,7 +158,7 @@ def test_all_expansions_at_once(read: Any) -> None:
 @pytest.mark.parametrize(
     ("address", "allowed"),
     [
-        ("accounts/1", "insights, traits, segments, events, history"),
+        ("accounts/1", "insights, traits, segments, events, history, license_events"),
         ("users/1", "traits, segments, events, history"),
         ("segments", "counts"),
     ],
