@@ -29,6 +29,7 @@ from console.subjects.account_people import (
 )
 from console.subjects.forgetting import ForgettableAdmin
 from console.subjects.license_card import license_card
+from console.subjects.license_timeline import license_timeline
 from console.subjects.parting import PartableAdmin, describe_progress
 from core.time_format import format_ago
 from engagement.metric_names import Scope
@@ -241,6 +242,7 @@ class AccountAdmin(SubjectAdmin):
             "license": license_card(
                 obj.traits, summary and summary.active_users, timezone.now().date(), notes
             ),
+            "timeline": license_timeline(obj),
             "events": subject_details.events_of_account(obj, workspace and workspace.pk),
             "people": _people_table(request, obj, workspace, summary),
             "activity": summary and summary.activity,
