@@ -1,6 +1,6 @@
 """The pages that the site has besides those of models."""
 
 from access.admin import account, sign_in
-from console.dashboard import home, jobs, navigation, preferences, search
+from console.dashboard import home, jobs, licenses, navigation, preferences, search
 
-__all__ = ["account", "home", "jobs", "navigation", "preferences", "search", "sign_in"]
+__all__ = ["account", "home", "jobs", "licenses", "navigation", "preferences", "search", "sign_in"]

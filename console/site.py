@@ -64,6 +64,7 @@ class ServiceAdminSite(AdminSite):
                 )
                 for change in ("pause", "resume")
             ),
+            path("licenses/", self.admin_view(self.licenses), name="licenses"),
             path("search/", self.admin_view(self.search), name="search"),
             path("preferences/", self.admin_view(self.preferences), name="preferences"),
         ]
@@ -144,6 +145,11 @@ class ServiceAdminSite(AdminSite):
 
     def change_job(self, request: HttpRequest, pk: int, change: str) -> HttpResponse:
         response: HttpResponse = self.pages.jobs.change_view(request, pk, change)
+        return response
+
+    def licenses(self, request: HttpRequest) -> HttpResponse:
+        context = self.each_context(request)
+        response: HttpResponse = self.pages.licenses.licenses_view(request, context)
         return response
 
     def preferences(self, request: HttpRequest) -> HttpResponse:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -14,7 +15,7 @@ from access.pages.scoping import request_access, sees_all_products, visible_prod
 from access.pages.subject_urls import WORKSPACE_PARAM
 from console.dashboard import sections
 from engagement.models import Product, Workspace
-from marketplace.models import Connection
+from marketplace.models import Connection, Ledger
 
 # The switcher lists as many products, and links to the list of all of them.
 MAX_PRODUCTS = 30
@@ -61,7 +62,9 @@ class _Builder:
         self.place: Place = find_place(request)
         self.model, self.view = sections.split_url_name(url_name)
         self.section = sections.SECTIONS.get(self.model, "")
-        visible = visible_products(request.user)
+        # Only a product with a license ledger has a page of licenses.
+        ledgers = Ledger.objects.filter(product=OuterRef("pk"))
+        visible = visible_products(request.user).annotate(has_ledger=Exists(ledgers))
         candidates = list(visible[: MAX_PRODUCTS + 1])
         self.has_more = len(candidates) > MAX_PRODUCTS
         self.products = candidates[:MAX_PRODUCTS]
@@ -140,7 +143,9 @@ class _Builder:
     def _is_root(self, product: Product) -> bool:
         if self.model in ("engagement_workspace", "engagement_product", "ingestion_ingestionlog"):
             return self.view == "change"
-        return self.view == "index" or (self.model in sections.ROOTS and self.view == "changelist")
+        if self.view in ("index", "licenses"):
+            return "type" not in self.request.GET
+        return self.model in sections.ROOTS and self.view == "changelist"
 
     def _children(self, section: str, product: Product, url: str) -> Iterator[Item]:
         if section == "settings":
@@ -199,6 +204,9 @@ class _Builder:
         if section == "segments":
             page = _url("engagement_segment_changelist")
             return _with(page, workspace__id__exact=workspace.pk) if workspace else ""
+        if section == "licenses":
+            has_page = getattr(product, "has_ledger", False)
+            return _with(_url("licenses"), product=product.pk) if has_page else ""
         if section == "events":
             if workspace:
                 return _url("engagement_workspace_change", workspace.pk)
@@ -257,10 +265,16 @@ class _Builder:
             yield Item("Logins", _url("auth_user_changelist"))
             if login := shown_login(self.request):
                 yield Item(login.get_username(), _url("auth_user_change", login.pk))
-        if self.view not in ("", "index", "changelist", "change", "jobs"):
+        if self.view not in ("", "index", "changelist", "change", "jobs", "licenses"):
             yield Item(sections.STEPS.get(self.view, self.view.replace("_", " ").capitalize()), "")
 
     def _section_steps(self) -> Iterator[Item]:
+        if self.model == "licenses":
+            url = self.product and self._section_url(self.section, self.product, self.workspace)
+            yield Item(self._list_label(), url or "")
+            if "type" in self.request.GET:
+                yield Item("Events", "")
+            return
         list_url = _url(f"{self.model}_changelist")
         is_list = self.view in ("changelist", "add")
         if self.product is None:

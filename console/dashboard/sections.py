@@ -3,6 +3,7 @@
 # The section of the side bar that a page belongs to, by the start of its URL name.
 SECTIONS = {
     "index": "overview",
+    "licenses": "licenses",
     "engagement_account": "accounts",
     "engagement_user": "users",
     "engagement_segment": "segments",
@@ -28,6 +29,7 @@ LABELS = {
     "accounts": "Accounts",
     "users": "Users",
     "segments": "Segments",
+    "licenses": "Licenses",
     "events": "Events and weights",
     "ingestion": "Ingestion",
     "notifications": "Notifications",
@@ -73,6 +75,7 @@ STEPS = {
     "reset_factors": "Reset second factors",
 }
 LIST_LABELS = {
+    "licenses": "Licenses",
     "engagement_account": "Accounts",
     "engagement_user": "Users",
     "engagement_segment": "Segments",

@@ -1,0 +1,215 @@
+"""The page of a product's licenses: their events by month, and the accounts behind each number."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from access.pages.place import find_place
+from access.pages.subject_urls import subject_url
+from engagement.models import Account
+from marketplace.ledger import event_texts, monthly
+from marketplace.ledger.monthly import ANNUAL, MONTHLY, OTHER, Count
+from marketplace.ledger.vocabulary import EventType
+from marketplace.models import Ledger
+
+MONTHS_SHOWN = 12
+MAX_ROWS = 500
+_TERMS = {MONTHLY: "monthly", ANNUAL: "annual", OTHER: "other or unknown term"}
+# The rows of the table: a type, and of which terms.
+_GROUPS: dict[str, list[tuple[EventType, str]]] = {
+    "Evaluations": [
+        (EventType.EVALUATION_STARTED, ""),
+        (EventType.EVALUATION_BOUGHT, ""),
+        (EventType.EVALUATION_EXPIRED, ""),
+    ],
+    "Paid terms": [
+        (EventType.PURCHASED, ""),
+        *((EventType.RENEWED, term) for term in _TERMS),
+        (EventType.CANCELLED, ""),
+        *((EventType.CHURNED, term) for term in _TERMS),
+        (EventType.WON_BACK, ""),
+    ],
+    "Seats": [(EventType.SEATS_UP, ""), (EventType.SEATS_DOWN, "")],
+    "Sites": [(EventType.MOVED_SITE, "")],
+}
+_TYPES = list(dict.fromkeys(type.value for rows in _GROUPS.values() for type, _ in rows))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number with the accounts behind it. ``seats`` is their change of seats, if any."""
+
+    number: int
+    url: str
+    seats: str
+    label: str
+
+
+@dataclass(frozen=True)
+class TableRow:
+    title: str
+    cells: Sequence[Cell]
+    total: int
+
+
+@dataclass(frozen=True)
+class EventRow:
+    """An event behind a number. ``url`` is empty if no account has its site."""
+
+    name: str
+    url: str
+    date: date
+    details: str
+    license: str
+
+
+def licenses_view(request: HttpRequest, site_context: dict[str, Any]) -> HttpResponse:
+    """The table, or with ``type`` the events behind one of its numbers."""
+    product_id = find_place(request).product_id
+    if product_id is None:
+        raise Http404
+    context: dict[str, Any] = {**site_context, "title": "Licenses", "subtitle": None}
+    today = timezone.now().date()
+    if "type" in request.GET:
+        context |= _events_context(request, product_id, today)
+        return TemplateResponse(request, "config/license_events.html", context)
+    months = [_months_before(today.replace(day=1), number) for number in range(MONTHS_SHOWN)]
+    counts = monthly.count_by_month(product_id, _TYPES, months[-1], _months_before(months[0], -1))
+    context |= {
+        "months": months,
+        "groups": list(_groups(product_id, counts, months)),
+        "reasons": list(_reasons(product_id, counts, months)),
+        "is_empty": not counts,
+        "is_first_import": not Ledger.objects.filter(
+            product=product_id, filled_at__isnull=False
+        ).exists(),
+    }
+    return TemplateResponse(request, "config/licenses.html", context)
+
+
+def _months_before(month: date, number: int) -> date:
+    index = month.year * 12 + month.month - 1 - number
+    return date(index // 12, index % 12 + 1, 1)
+
+
+# --- The table ------------------------------------------------------------------------------
+
+
+def _groups(
+    product_id: int, counts: Sequence[Count], months: Sequence[date]
+) -> Iterator[tuple[str, list[TableRow]]]:
+    numbers: Counter[tuple[str, str, date]] = Counter()
+    seats: Counter[tuple[str, date]] = Counter()
+    for count in counts:
+        numbers[count.type, count.term, count.month] += count.events
+        seats[count.type, count.month] += count.seats
+    for group, types in _GROUPS.items():
+        rows = []
+        for type, term in types:
+            title = event_texts.title(type) + (f", {_TERMS[term]}" if term else "")
+            cells = [
+                _cell(product_id, type, term, month, title, numbers, seats) for month in months
+            ]
+            total = sum(cell.number for cell in cells)
+            # Terms that are neither monthly nor annual are rare.
+            if total or term != OTHER:
+                rows.append(TableRow(title, cells, total))
+        yield group, rows
+
+
+def _cell(
+    product_id: int,
+    type: EventType,
+    term: str,
+    month: date,
+    title: str,
+    numbers: Counter[tuple[str, str, date]],
+    seats: Counter[tuple[str, date]],
+) -> Cell:
+    query: dict[str, str | int]
+    query = {"product": product_id, "type": type.value, "month": f"{month:%Y-%m}"}
+    if term:
+        query["term"] = term
+    number, change = numbers[type, term, month], seats[type, month]
+    return Cell(
+        number,
+        f"?{urlencode(query)}",
+        f"{change:+,}".replace("-", "−") if change else "",
+        f"{title}, {month:%B %Y}: {number:,}" + (f" ({change:+,} seats)" if change else ""),
+    )
+
+
+def _reasons(
+    product_id: int, counts: Sequence[Count], months: Sequence[date]
+) -> Iterator[tuple[str, str, list[tuple[str, int]]]]:
+    """Why customers churned in these months: the reason, its page, and numbers by term."""
+    numbers: Counter[tuple[str, str]] = Counter()
+    for count in counts:
+        if count.type == EventType.CHURNED:
+            numbers[count.reason, count.term] += count.events
+    totals = Counter[str]()
+    for (reason, _), number in numbers.items():
+        totals[reason] += number
+    for reason, _ in sorted(totals.items(), key=lambda item: (-item[1], item[0])):
+        query: dict[str, str | int]
+        query = {"product": product_id, "type": EventType.CHURNED.value, "reason": reason}
+        label = event_texts.reason_text(reason).capitalize() or "No reason given"
+        by_term = [(_TERMS[term], numbers[reason, term]) for term in _TERMS]
+        yield label, f"?{urlencode(query)}", by_term
+
+
+# --- Behind a number ------------------------------------------------------------------------
+
+
+def _events_context(request: HttpRequest, product_id: int, today: date) -> dict[str, Any]:
+    """Raises Http404 for what no link of the table asks for."""
+    query = request.GET
+    type, term, reason = query["type"], query.get("term", ""), query.get("reason")
+    if type not in _TYPES or (term and term not in _TERMS):
+        raise Http404
+    if "month" in query:
+        try:
+            since = date.fromisoformat(f"{query['month']}-01")
+            until = _months_before(since, -1)
+        except ValueError:
+            raise Http404 from None
+        period = f"{since:%B %Y}"
+    else:
+        since = _months_before(today.replace(day=1), MONTHS_SHOWN - 1)
+        until, period = _months_before(today.replace(day=1), -1), f"since {since:%B %Y}"
+    rows = monthly.rows_behind(
+        product_id, type, since, until, MAX_ROWS + 1, term=term, reason=reason
+    )
+    title = event_texts.title(type) + (f", {_TERMS[term]}" if term else "")
+    if reason is not None:
+        title += f": {event_texts.reason_text(reason) or 'no reason given'}"
+    return {
+        "title": f"{title}, {period}",
+        "rows": list(_event_rows(product_id, rows[:MAX_ROWS])),
+        "is_cut": len(rows) > MAX_ROWS,
+        "max_rows": MAX_ROWS,
+        "back_url": f"?{urlencode({'product': product_id})}",
+    }
+
+
+def _event_rows(product_id: int, rows: Sequence[monthly.Row]) -> Iterator[EventRow]:
+    accounts = Account.objects.filter(
+        product=product_id, external_id__in={row.cloud_id for row in rows}
+    ).only("external_id", "traits", "is_identified", "product_id")
+    by_id = {account.external_id: account for account in accounts}
+    for row in rows:
+        account = by_id.get(row.cloud_id)
+        yield EventRow(
+            (account and account.name) or row.cloud_id or "No site",
+            subject_url(account, "account", None) if account and account.is_identified else "",
+            row.date,
+            event_texts.details_text(row.details),
+            row.license,
+        )
