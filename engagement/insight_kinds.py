@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 Severity: TypeAlias = Literal["good", "notice", "warning"]
 InsightKind: TypeAlias = Literal[
+    "license_ending",
     "renewal_at_risk",
     "activity_stopped",
     "users_leaving",
@@ -34,6 +35,7 @@ class InsightInfo(NamedTuple):
 # Warnings first: what a customer is about to stop paying for, then what they stop using. Then
 # notices: licenses first, then how an account works.
 INSIGHTS: dict[InsightKind, InsightInfo] = {
+    "license_ending": InsightInfo("Subscription ending", "warning"),
     "renewal_at_risk": InsightInfo("Renewal at risk", "warning"),
     "activity_stopped": InsightInfo("Activity stopped", "warning"),
     "users_leaving": InsightInfo("Users leaving", "warning"),

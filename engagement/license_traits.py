@@ -14,6 +14,9 @@ TIER_TRAIT: Final = "am.tier"
 SEATS_TRAIT: Final = "am.tier.number"
 # The number of the multi-instance license that the tier comes from.
 TIER_LENDER_TRAIT: Final = "am.tier.lentBy"
+# The start of the term that ends then, and of the license as it may also be.
+LATEST_START_TRAIT: Final = "am.latestMaintenanceStartDate"
+MAINTENANCE_START_TRAIT: Final = "am.maintenanceStartDate"
 # The day on which a license is up for renewal.
 MAINTENANCE_END_TRAIT: Final = "am.maintenanceEndDate"
 EVALUATION_END_TRAIT: Final = "am.evaluationEndDate"

@@ -141,7 +141,7 @@ def _cell(
     return Cell(
         number,
         f"?{urlencode(query)}",
-        f"{change:+,}".replace("-", "−") if change else "",
+        f"{change:+,}".replace("-", "\N{MINUS SIGN}") if change else "",
         f"{title}, {month:%B %Y}: {number:,}" + (f" ({change:+,} seats)" if change else ""),
     )
 

@@ -210,6 +210,16 @@ class DayWithin(Func):
         super().__init__(day, Func(*bounds, function="daterange", output_field=TextField()))
 
 
+class DaysBelow(Func):
+    """Whether a day is fewer than *days* after a *start*; false if one of them is unknown."""
+
+    arg_joiner = " - "
+    output_field = BooleanField()
+
+    def __init__(self, day: Any, start: Any, days: int) -> None:
+        super().__init__(day, start, template=f"COALESCE((%(expressions)s) < {days:d}, FALSE)")
+
+
 class TraitKeyword(TraitText):
     """A trait in lower case, or an empty text where it is missing. Only ASCII letters change."""
 

@@ -16,8 +16,11 @@ from engagement.activity.reading import NO_ALARMS, AccountAlarms, Activity, Sign
 from engagement.insight_kinds import INSIGHTS, InsightKind, Severity
 from engagement.license_traits import (
     EVALUATION_END_TRAIT,
+    LATEST_START_TRAIT,
+    LICENSE_STATUS_TRAIT,
     LICENSE_TYPE_TRAIT,
     MAINTENANCE_END_TRAIT,
+    MAINTENANCE_START_TRAIT,
 )
 from engagement.models import AccountEngagement, ScoreSet, User
 from engagement.money import MRR_LABEL, MRR_TRAIT, format_cents, mrr_of
@@ -45,11 +48,17 @@ TOP_USER_MIN_PERCENT = 70
 UNUSED_SEATS_BELOW = 0.3
 EVALUATION_ENDS_WITHIN_DAYS = 14
 RENEWAL_WITHIN_DAYS = 60
+# A shorter term is a month, which ends all the time and says nothing.
+RENEWAL_TERM_DAYS = 40
 
-EVALUATION = "evaluation"
+# Types of licenses: this one, and those that end with it, but for a paid license of which another
+# edition is tried.
+EVALUATION, EVALUATION_ENDING, EDITION_TRIAL = "evaluation", "_evaluation", "upgrade_evaluation"
+CANCELLED = "cancelled"
 # Insights about what a customer may stop paying say what that is.
 _AT_STAKE: frozenset[InsightKind] = frozenset(
     {
+        "license_ending",
         "renewal_at_risk",
         "activity_stopped",
         "users_leaving",
@@ -354,6 +363,18 @@ def _evaluation_ending(facts: AccountFacts, people: People) -> Iterator[Insight]
         )
 
 
+def _license_ending(facts: AccountFacts, people: People) -> Iterator[Insight]:
+    ends = _near_end(facts)
+    if ends is None or facts.has_audience or not _is_cancelled(facts.traits):
+        return
+    days = (ends - facts.today).days
+    yield Insight(
+        "license_ending",
+        f"The subscription is cancelled and ends {format_in_days(days)} ({format_day(ends)}).",
+        {"days": days, "ends_on": ends.isoformat(), "score": facts.scores.now},
+    )
+
+
 def _renewal_at_risk(facts: AccountFacts, people: People) -> Iterator[Insight]:
     ends, state = _renewal(facts), facts.activity.state
     reasons = [_AT_RISK[state]] if state in _AT_RISK else []
@@ -389,6 +410,7 @@ def _new_account(facts: AccountFacts, people: People) -> Iterator[Insight]:
 
 
 INSIGHT_RULES: tuple[Callable[[AccountFacts, People], Iterator[Insight]], ...] = (
+    _license_ending,
     _renewal_at_risk,
     _activity,
     _evaluation_ending,
@@ -405,16 +427,34 @@ INSIGHT_RULES: tuple[Callable[[AccountFacts, People], Iterator[Insight]], ...] =
 
 
 def _is_evaluation(traits: Mapping[str, Any]) -> bool:
-    license_type = traits.get(LICENSE_TYPE_TRAIT)
-    return isinstance(license_type, str) and license_type.lower() == EVALUATION
+    name = _keyword(traits, LICENSE_TYPE_TRAIT)
+    return name == EVALUATION or (name.endswith(EVALUATION_ENDING) and name != EDITION_TRIAL)
 
 
-def _renewal(facts: AccountFacts) -> date | None:
-    """The day on which a license is up for renewal, if that is near."""
+def _is_cancelled(traits: Mapping[str, Any]) -> bool:
+    return _keyword(traits, LICENSE_STATUS_TRAIT) == CANCELLED
+
+
+def _keyword(traits: Mapping[str, Any], name: str) -> str:
+    value = traits.get(name)
+    return value.lower() if isinstance(value, str) else ""
+
+
+def _near_end(facts: AccountFacts) -> date | None:
+    """The day on which a license that is no evaluation ends or renews, if that is near."""
     ends = _day(facts.traits, MAINTENANCE_END_TRAIT)
     if ends is None or _is_evaluation(facts.traits):
         return None
     return ends if 0 <= (ends - facts.today).days <= RENEWAL_WITHIN_DAYS else None
+
+
+def _renewal(facts: AccountFacts) -> date | None:
+    """The day on which a license is up for renewal, if that is near. A monthly term and a cancelled
+    license have none."""
+    ends, traits = _near_end(facts), facts.traits
+    starts = _day(traits, LATEST_START_TRAIT) or _day(traits, MAINTENANCE_START_TRAIT)
+    is_short = ends is not None and starts is not None and (ends - starts).days < RENEWAL_TERM_DAYS
+    return None if is_short or _is_cancelled(traits) else ends
 
 
 def _day(traits: Mapping[str, Any], name: str) -> date | None:

@@ -11,17 +11,21 @@ from typing import Any, NamedTuple
 
 from django.db.models import Case, F, FloatField, Q, Value, When
 from django.db.models.functions import Coalesce
-from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, LessThan
+from django.db.models.lookups import EndsWith, Exact, GreaterThan, GreaterThanOrEqual, LessThan
 
 from engagement.activity.reading import Signal, activity_filter, open_alarm_filter
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.license_traits import (
     EVALUATION_END_TRAIT,
+    LATEST_START_TRAIT,
+    LICENSE_STATUS_TRAIT,
     LICENSE_TYPE_TRAIT,
     MAINTENANCE_END_TRAIT,
+    MAINTENANCE_START_TRAIT,
 )
 from engagement.models import ScoreSet
 from engagement.rules.trait_filters import (
+    DaysBelow,
     DayWithin,
     TraitDay,
     TraitKeyword,
@@ -68,6 +72,10 @@ def compared_change(score_set: ScoreSet) -> Any:
 # --- Kinds ----------------------------------------------------------------------------------
 
 
+def _license_ending(rows: _Rows) -> Q:
+    return _is_cancelled() & _ends_soon(rows)
+
+
 def _renewal_at_risk(rows: _Rows) -> Q:
     falls, leaving = (rows.have_open(signal) for signal in (Signal.FALL, Signal.LEAVING))
     return (falls | leaving) & _renews_soon(rows)
@@ -99,6 +107,7 @@ def _new_account(rows: _Rows) -> Q:
 
 
 _FILTERS: dict[InsightKind, Callable[[_Rows], Q]] = {
+    "license_ending": _license_ending,
     "renewal_at_risk": _renewal_at_risk,
     "activity_stopped": lambda rows: activity_filter(rows.score_set, "stopped"),
     "users_leaving": lambda rows: rows.have_open(Signal.LEAVING),
@@ -115,6 +124,7 @@ _FILTERS: dict[InsightKind, Callable[[_Rows], Q]] = {
 # A license covers all users, not only an audience.
 _ABOUT_LICENSES: frozenset[InsightKind] = frozenset(
     {
+        "license_ending",
         "renewal_at_risk",
         "evaluation_ending",
         "seats_exceeded",
@@ -135,6 +145,12 @@ def _created() -> Any:
 
 
 def _renews_soon(rows: _Rows) -> Q:
+    starts = Coalesce(_day(LATEST_START_TRAIT), _day(MAINTENANCE_START_TRAIT))
+    is_short = DaysBelow(_day(MAINTENANCE_END_TRAIT), starts, insights.RENEWAL_TERM_DAYS)
+    return _ends_soon(rows) & ~_is_cancelled() & ~Q(is_short)
+
+
+def _ends_soon(rows: _Rows) -> Q:
     ends = _day(MAINTENANCE_END_TRAIT)
     return ~_is_evaluation() & Q(DayWithin(ends, rows.today, insights.RENEWAL_WITHIN_DAYS))
 
@@ -142,7 +158,14 @@ def _renews_soon(rows: _Rows) -> Q:
 def _is_evaluation() -> Q:
     """Never NULL."""
     keyword = TraitKeyword(_TRAITS, LICENSE_TYPE_TRAIT)
-    return Q(Exact(keyword, Value(insights.EVALUATION)))
+    is_of_kind = Q(EndsWith(keyword, insights.EVALUATION_ENDING))
+    is_edition_trial = Q(Exact(keyword, Value(insights.EDITION_TRIAL)))
+    return Q(Exact(keyword, Value(insights.EVALUATION))) | (is_of_kind & ~is_edition_trial)
+
+
+def _is_cancelled() -> Q:
+    """Never NULL."""
+    return Q(Exact(TraitKeyword(_TRAITS, LICENSE_STATUS_TRAIT), Value(insights.CANCELLED)))
 
 
 def _day(trait: str) -> TraitDay:

@@ -113,10 +113,14 @@ no_times = st.sampled_from([
     {"day": "2026-09-24"}, ["2026-09-24"], [], {},
 ])  # fmt: skip
 days = st.one_of(license_dates, unix_times, no_times)
+# Terms of about 40 days, for ends that are near.
+starts = st.one_of(days, st.builds(lambda days: str(TODAY + timedelta(days)), st.integers(-45, 25)))
 license_types = st.sampled_from([
     "COMMERCIAL", "EVALUATION", "Evaluation", "evaluat\u0131on", "EVALUAT\u0130ON", "evaluation ",
-    5, None, True, ["EVALUATION"],
+    5, None, True, ["EVALUATION"], "NET_NEW_EVALUATION", "Upgrade_Evaluation", "_evaluation",
+    "evaluations", "XEVALUATION",
 ])  # fmt: skip
+statuses = st.sampled_from(["active", "cancelled", "Cancelled", "inactive", "cancelled ", 5, None])
 seats = st.one_of(
     st.sampled_from([0, 1, 2.5, 10, 100, 10**9, 10**9 + 1, -5, "50", True, None, 1e300, [10]]),
     st.integers(1, 60),
@@ -127,6 +131,9 @@ traits = st.fixed_dictionaries(
         "am.licenseType": license_types,
         "am.evaluationEndDate": days,
         "am.maintenanceEndDate": days,
+        "am.latestMaintenanceStartDate": starts,
+        "am.maintenanceStartDate": starts,
+        "am.status": statuses,
         "am.tier.number": seats,
     },
 )

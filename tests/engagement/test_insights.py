@@ -288,6 +288,66 @@ def test_an_evaluation_ends(ends: str, text: str | None) -> None:
     assert texts == ([text] if text else [])
 
 
+@pytest.mark.parametrize(
+    ("license_type", "is_evaluation"),
+    [
+        ("NET_NEW_EVALUATION", True),
+        ("net_new_evaluation", True),
+        # A paid license of which another edition is tried.
+        ("UPGRADE_EVALUATION", False),
+        ("COMMERCIAL", False),
+    ],
+)
+def test_evaluations_are_known_by_their_kind(license_type: str, is_evaluation: bool) -> None:
+    traits = {"am.licenseType": license_type, "am.maintenanceEndDate": "2026-09-30"}
+    kinds = [insight.kind for insight in apply_rules(facts(traits=traits, alarms=alarmed("fall")))]
+    assert ("evaluation_ending" in kinds) == is_evaluation
+    assert ("renewal_at_risk" in kinds) != is_evaluation
+
+
+@pytest.mark.parametrize(
+    ("starts", "is_renewal"),
+    [
+        ({"am.latestMaintenanceStartDate": "2026-08-30"}, False),
+        ({"am.latestMaintenanceStartDate": "2026-08-22"}, False),
+        ({"am.latestMaintenanceStartDate": "2026-08-21"}, True),
+        ({"am.latestMaintenanceStartDate": "2025-09-30"}, True),
+        ({"am.maintenanceStartDate": "2026-08-30"}, False),
+        # The start of the last term counts, not the one of the first.
+        (
+            {
+                "am.latestMaintenanceStartDate": "2026-08-30",
+                "am.maintenanceStartDate": "2024-01-30",
+            },
+            False,
+        ),
+        ({}, True),
+    ],
+)
+def test_a_month_is_not_up_for_renewal(starts: dict[str, str], is_renewal: bool) -> None:
+    traits = {"am.tier.number": 500, "am.maintenanceEndDate": "2026-09-30", **starts}
+    kinds = [insight.kind for insight in apply_rules(facts(traits=traits, alarms=alarmed("fall")))]
+    assert ("renewal_at_risk" in kinds) == is_renewal
+    assert ("seats_unused" in kinds) == is_renewal
+
+
+def test_a_cancelled_subscription_says_when_it_ends() -> None:
+    traits = {
+        "am.status": "cancelled",
+        "am.latestMaintenanceStartDate": "2026-08-30",
+        "am.maintenanceEndDate": "2026-09-30",
+        "mrr": 123400,
+    }
+    ending, falling = apply_rules(facts(traits=traits, alarms=alarmed("fall")))
+    assert (ending.kind, falling.kind) == ("license_ending", "trend_down")
+    assert ending.text == (
+        "The subscription is cancelled and ends in 6 days (30 Sep 2026). MRR: 1,234.00."
+    )
+    for change in ({"am.maintenanceEndDate": "2026-11-24"}, {"am.licenseType": "EVALUATION"}):
+        kinds = [insight.kind for insight in apply_rules(facts(traits={**traits, **change}))]
+        assert "license_ending" not in kinds
+
+
 def test_an_evaluation_without_an_end_date_ends_with_its_maintenance() -> None:
     traits = {"am.licenseType": "evaluation", "am.maintenanceEndDate": "2026-09-30"}
     assert only(apply_rules(facts(traits=traits))).numbers["days"] == 6
@@ -395,12 +455,14 @@ def test_nearly_all_points_are_not_100_percent() -> None:
         {"am.tier.number": 5000, "am.maintenanceEndDate": "2026-09-30"},
         {"am.licenseType": "EVALUATION", "am.maintenanceEndDate": "2026-09-30"},
         {"am.maintenanceEndDate": "2026-09-30"},
+        {"am.maintenanceEndDate": "2026-09-30", "am.status": "cancelled"},
     ],
 )
 def test_an_audience_has_no_insights_about_the_license(traits: dict[str, Any]) -> None:
     """The license covers all users of the account, the numbers only some."""
     account = facts(traits=traits, alarms=alarmed("fall"))
     kinds = {"seats_exceeded", "seats_unused", "evaluation_ending", "renewal_at_risk"}
+    kinds |= {"license_ending"}
     assert {insight.kind for insight in apply_rules(account)} & kinds
     assert (
         not {insight.kind for insight in apply_rules(replace(account, has_audience=True))} & kinds
