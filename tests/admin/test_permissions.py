@@ -59,6 +59,7 @@ OF_NO_ROW = {
     "jsi18n": For.ANYBODY,
     "view_on_site": For.STAFF,
     "app_list": For.STAFF,
+    "licenses": For.MEMBERS,
 }
 OF_SUPERUSERS = ("auth_", "jobs")
 # By the end of the URL name.
@@ -201,6 +202,8 @@ def addresses(rows: Rows) -> list[Address]:
         if name.endswith(("user_export", "account_export")) or name in SUBJECT_LISTS:
             # Without a workspace they lead to the first one.
             url += f"?workspace={rows.workspace.pk}"
+        elif name == "licenses":
+            url += f"?product={rows.product.pk}"
         all_addresses.append(Address(name, url, whom(name), of_a_row))
     return all_addresses
 

@@ -30,7 +30,7 @@ READ: dict[str, tuple[str, set[str]]] = {
     "AccountList": ("/v2/accounts?workspace_id={workspace}&expand=traits,metrics", {ACCOUNT}),
     "AccountDetail": (
         "/v2/accounts/{account}?workspace_id={workspace}"
-        "&expand=insights,traits,segments,events,history",
+        "&expand=insights,traits,segments,events,history,license_events",
         {ACCOUNT},
     ),
     "AccountUsers": ("/v2/accounts/{account}/users?workspace_id={workspace}", {ACCOUNT, USER}),
@@ -42,6 +42,7 @@ READ: dict[str, tuple[str, set[str]]] = {
     "SegmentList": ("/v2/segments?workspace_id={workspace}&expand=counts", {ANY}),
     "SegmentDetail": ("/v2/segments/{segment}?workspace_id={workspace}", {ANY}),
     "SegmentMembers": ("/v2/segments/{segment}/members?workspace_id={workspace}", {USER}),
+    "LicenseEventList": ("/v2/license-events?account_id={account}", {ACCOUNT}),
     "LegacyAccountView": (
         "/v1/accounts?workspace_id={workspace}&id={account}&expand=insights,traits",
         {ACCOUNT},
