@@ -78,7 +78,7 @@ def recompute_some(job: Job, now: datetime) -> Outcome:
     Ledger.objects.get_or_create(product_id=product_id)
     ledger = Ledger.objects.select_for_update(no_key=True).get(product_id=product_id)
     if ledger.needs_fill:
-        filled = _fill_some(product_id, now)
+        filled = _fill_some(product_id, ledger, now)
         Ledger.objects.filter(product=product_id).update(needs_fill=filled == BATCH_SIZE)
         return More(progress=job.progress)
     batch = _take(product_id, ledger)
@@ -103,7 +103,7 @@ _UNKNOWN: LiteralString = """
 """
 
 
-def _fill_some(product_id: int, now: datetime) -> int:
+def _fill_some(product_id: int, ledger: Ledger, now: datetime) -> int:
     """Store the present states of licenses that the ledger lacks: those that were imported before
     there was one, and those of which a part was forgotten. Returns how many."""
     rows = sql.fetch(_UNKNOWN, {"product": product_id, "limit": BATCH_SIZE})
@@ -111,7 +111,7 @@ def _fill_some(product_id: int, now: datetime) -> int:
         ParsedLicense(key, cloud_id, msgspec.json.decode(fields), fields.encode(), digest)
         for key, cloud_id, fields, digest in rows
     ]
-    observations.observe(product_id, licenses, now, is_new=False)
+    observations.observe(product_id, licenses, now, ledger, is_new=False)
     return len(rows)
 
 
@@ -129,9 +129,12 @@ _TAKE_DUE: LiteralString = """
     ORDER BY l.license LIMIT %(limit)s
     FOR NO KEY UPDATE
 """
+# The planner would compare each row of the product with thousands of links or names. The sums in
+# such statements and this setting leave it the index.
+_BY_INDEX: LiteralString = "SELECT set_config('enable_seqscan', %(setting)s, true)"
 _LINKED: LiteralString = """
     SELECT l.license, l.links FROM marketplace_ledgerlicense l
-    WHERE l.product_id = %(product)s AND l.links && %(links)b::text[]
+    WHERE l.product_id + 0 = %(product)s AND l.links && %(links)b::text[]
 """
 Taken = Sequence[tuple[str, list[str], int]]
 
@@ -145,11 +148,18 @@ def _take(product_id: int, ledger: Ledger) -> Taken:
     return sql.fetch(_TAKE_STALE, parameters) or sql.fetch(_TAKE_DUE, parameters)
 
 
+def _fetch_overlapping(statement: LiteralString, parameters: dict[str, Any]) -> list[sql.Row]:
+    sql.fetch(_BY_INDEX, {"setting": "off"})
+    rows = sql.fetch(statement, parameters)
+    sql.fetch(_BY_INDEX, {"setting": "on"})
+    return rows
+
+
 def _find_linked(product_id: int, batch: Taken) -> tuple[set[str], set[str]]:
     """The licenses that share a link with those of the batch, and of these the ones linked to a
     license of which something is new."""
     links = sorted({link for _, links, _ in batch for link in links})
-    rows = sql.fetch(_LINKED, {"product": product_id, "links": links})
+    rows = _fetch_overlapping(_LINKED, {"product": product_id, "links": links})
     counts = Counter(link for _, own in rows for link in own)
     own_links: dict[bool, set[str]] = defaultdict(set)
     for _, own, stale in batch:
@@ -230,12 +240,12 @@ _NAMES: LiteralString = """
 _TRANSACTIONS: LiteralString = """
     SELECT t.names, t.transaction_id, t.line_item_id, t.sale_date, t.fields::text
     FROM marketplace_transaction t
-    WHERE t.product_id = %(product)s AND t.names && %(names)b::text[]::varchar[]
+    WHERE t.product_id + 0 = %(product)s AND t.names && %(names)b::text[]::varchar[]
 """
 _FEEDBACK: LiteralString = """
     SELECT f.names, f.date, f.type, f.reason_key, f.reason
     FROM marketplace_feedback f
-    WHERE f.product_id = %(product)s AND f.names && %(names)b::text[]::varchar[]
+    WHERE f.product_id + 0 = %(product)s AND f.names && %(names)b::text[]::varchar[]
 """
 
 
@@ -252,12 +262,12 @@ def load_inputs(product_id: int, licenses: Collection[str]) -> list[LicenseInput
         states[license].append(_observation(*values))
     parameters["names"] = sorted(owners)
     transactions: dict[str, list[TransactionLine]] = defaultdict(list)
-    for own, order, item, sold_on, fields in sql.fetch(_TRANSACTIONS, parameters):
+    for own, order, item, sold_on, fields in _fetch_overlapping(_TRANSACTIONS, parameters):
         line = TransactionLine(order, item, sold_on, msgspec.json.decode(fields))
         for license in _owners(own, owners):
             transactions[license].append(line)
     feedback: dict[str, list[FeedbackEntry]] = defaultdict(list)
-    for own, *entry in sql.fetch(_FEEDBACK, parameters):
+    for own, *entry in _fetch_overlapping(_FEEDBACK, parameters):
         for license in _owners(own, owners):
             feedback[license].append(FeedbackEntry(*entry))
     return [

@@ -79,8 +79,9 @@ class LedgerLicense(models.Model):
         indexes = [
             # The licenses of an account.
             models.Index(fields=["product", "cloud_id"], name="ledger_account"),
-            # Those that share a link.
-            GinIndex(fields=["links"], name="ledger_links"),
+            # Those that share a link. Without the list of pending entries, with each of which a
+            # search compares thousands of links; so do those below.
+            GinIndex(fields=["links"], name="ledger_links", fastupdate=False),
             # What the job has to do; partial, because nearly all licenses rest.
             models.Index(
                 fields=["product", "license"], name="ledger_stale", condition=Q(stale__gt=0)
@@ -166,7 +167,7 @@ class Transaction(models.Model):
     class Meta:
         indexes = [
             # The transactions of a license.
-            GinIndex(fields=["names"], name="transaction_license")
+            GinIndex(fields=["names"], name="transaction_license", fastupdate=False)
         ]
 
     def __str__(self) -> str:
@@ -189,7 +190,7 @@ class Feedback(models.Model):
     class Meta:
         indexes = [
             # The feedback on a license.
-            GinIndex(fields=["names"], name="feedback_license")
+            GinIndex(fields=["names"], name="feedback_license", fastupdate=False)
         ]
 
     def __str__(self) -> str:

@@ -20,9 +20,9 @@ from tests.marketplace.ledger.examples import EXAMPLES, day, line, rows
 from tests.marketplace.ledger.feeds import inputs_of, observation
 
 
-def a_life(*texts: str, look: str = "10-15", has_history: bool = True, **known: Any) -> Life:
+def a_life(*texts: str, look: str = "10-15", has_history: bool = True, **others: Any) -> Life:
     observations = tuple(observation(row, has_history) for row in rows(*texts))
-    inputs = LicenseInputs("A", observations, has_history=has_history, **known)
+    inputs = LicenseInputs("A", observations, has_history=has_history, **others)
     return life_of(inputs, day(look), DEFAULTS)
 
 
