@@ -1,7 +1,7 @@
 """Workspaces of the token's product."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 from django.utils import timezone
 from rest_framework.response import Response
@@ -17,7 +17,7 @@ from readapi.views.base import ReadView
 
 
 class WorkspaceView(ReadView):
-    EXPANSIONS: tuple[str, ...] = ("stats", "product_activity")
+    EXPANSIONS: ClassVar[tuple[str, ...]] = ("stats", "product_activity")
     READS = ()
 
     def records(self, workspaces: Sequence[Workspace]) -> list[WorkspaceRecord]:
