@@ -42,7 +42,7 @@ READ: dict[str, tuple[str, set[str]]] = {
     "SegmentList": ("/v2/segments?workspace_id={workspace}&expand=counts", {ANY}),
     "SegmentDetail": ("/v2/segments/{segment}?workspace_id={workspace}", {ANY}),
     "SegmentMembers": ("/v2/segments/{segment}/members?workspace_id={workspace}", {USER}),
-    "LicenseEventList": ("/v2/license-events?account_id={account}", {ACCOUNT}),
+    "LicenseEventList": ("/v2/license-events", {ACCOUNT}),
     "LegacyAccountView": (
         "/v1/accounts?workspace_id={workspace}&id={account}&expand=insights,traits",
         {ACCOUNT},
