@@ -239,7 +239,10 @@ def test_a_connection_stays_with_its_product(
     [
         (
             State.ACTIVE,
-            ["Test connection", "Sync now", "Full sync", "Replace details", "Disconnect"],
+            [
+                *("Test connection", "Sync now", "Full sync", "Read history"),
+                *("Replace details", "Disconnect"),
+            ],
         ),
         (State.REQUIRES_AUTHENTICATION, ["Enter details", "Disconnect"]),
         (State.DISCONNECTED, ["Enter details"]),
