@@ -8,7 +8,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import cycle
 from pathlib import Path
 from typing import Any, LiteralString
@@ -16,6 +16,7 @@ from typing import Any, LiteralString
 import django
 import msgspec
 import psutil
+import psycopg
 from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
@@ -26,10 +27,13 @@ django.setup()
 from benchmarks.messages import generate  # noqa: E402
 from core import credentials  # noqa: E402
 from core.database import sql  # noqa: E402
-from core.jobs.run import request, run_due  # noqa: E402
+from core.jobs import kinds  # noqa: E402
+from core.jobs.run import request, run_due, run_kinds  # noqa: E402
 from engagement import tasks as scoring  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
 from engagement.models import (  # noqa: E402
+    Alarm,
+    AlarmNight,
     EventName,
     EventWeight,
     Product,
@@ -37,6 +41,7 @@ from engagement.models import (  # noqa: E402
     StoredOrder,
     Workspace,
 )
+from engagement.nights.jobs import DECIDE_ALARMS  # noqa: E402
 from engagement.rescoring import sets  # noqa: E402
 from engagement.rescoring.jobs import ORDERS  # noqa: E402
 from engagement.rescoring.rescore import rescore  # noqa: E402
@@ -261,6 +266,48 @@ def sweep() -> dict[str, Any]:
     return {"swept": sweep_watches(timezone.now()), **watch.read()}
 
 
+def night(product_id: str, name: str) -> dict[str, Any]:
+    """Decide the night after yesterday, or a day later the *second* one; seconds, memory, and
+    statements."""
+    now = timezone.now() + timedelta(days=name == "second", hours=2)
+    today = now.date()
+    score_set = ScoreSet.objects.get(product=int(product_id), state=ScoreSet.State.CURRENT)
+    if name == "first":
+        score_set.active_days_until = today - timedelta(days=1)
+        last = today - timedelta(days=2)
+        # Otherwise it would replay 26 weeks.
+        AlarmNight.objects.filter(workspace=score_set.workspace_id).delete()
+        AlarmNight.objects.create(
+            workspace_id=score_set.workspace_id, day=last, user_days=0, decided_at=now
+        )
+    score_set.scored_day = today
+    score_set.save(update_fields=["active_days_until", "scored_day"])
+    kind = kinds.get(DECIDE_ALARMS)
+    assert kind is not None
+    statements, execute = 0, psycopg.Cursor.execute
+
+    def count(cursor: Any, *arguments: Any, **options: Any) -> Any:
+        nonlocal statements
+        statements += 1
+        return execute(cursor, *arguments, **options)
+
+    psycopg.Cursor.execute = count  # type: ignore[assignment, method-assign]
+    before, watch = psutil.Process().memory_info().rss / 1e6, Stopwatch()
+    run_kinds([kind], lambda: now, lambda: False)
+    alarms = Alarm.objects.filter(product=int(product_id), ended_on=None, level=2)
+    decided = AlarmNight.objects.get(
+        workspace=score_set.workspace_id, day=today - timedelta(days=1)
+    )
+    return {
+        **watch.read(),
+        "before_mb": before,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "statements": statements,
+        "accounts": decided.accounts,
+        "alarms": alarms.count(),
+    }
+
+
 COMMANDS = {
     "create_products": create_products,
     "score_all": score_all,
@@ -272,6 +319,7 @@ COMMANDS = {
     "fill_and_wake": fill_and_wake,
     "change_weight": change_weight,
     "drain": drain,
+    "night": night,
     "write_lines": write_lines,
     "import_lines": import_lines,
     "export_lines": export_lines,

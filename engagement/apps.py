@@ -17,6 +17,7 @@ class EngagementConfig(AppConfig):
         import_module("engagement.recording.jobs").register()
         import_module("engagement.removal.jobs").register()
         import_module("engagement.rescoring.jobs").register()
+        import_module("engagement.nights.jobs").register()
 
 
 def create_partitions(**kwargs: Any) -> None:

@@ -31,6 +31,12 @@ def step_job(name: str, now: datetime) -> bool:
     return bool(run_job(name, now, lambda: True))
 
 
+def run_due_jobs(queue: str, now: datetime) -> None:
+    """Run the due jobs of the queue until nothing is left."""
+    while run.run_due(queue, lambda: now):
+        pass
+
+
 def refresh_orders(now: datetime) -> None:
     """Compute the stored orders that are due, until their job rests."""
     own_kinds = [kind for name in (AWAITED_ORDERS, ORDERS) if (kind := kinds.get(name))]

@@ -72,7 +72,7 @@ TABLES: dict[str, Placement] = {
     "engagement_stalemark": _distributed("written with each batch, on the node of its counts"),
     "engagement_activeday": _distributed("a row for each account, day, and score set"),
     "engagement_alarm": _distributed("joined with accounts"),
-    "engagement_lateday": _distributed("written with each batch, on the node of its counts"),
+    "engagement_lateday": _distributed("a row for each account with late counts and score set"),
     "ingestion_seenmessageid": _distributed("grows with messages"),
     "notifications_watchedmember": _distributed("compared with users and accounts"),
     "engagement_scoredevent": _reference("the weights of score sets, joined with daily counts"),

@@ -24,6 +24,7 @@ _TABLES = [
     "engagement_dailycount",
     "engagement_userengagement",
     "engagement_accountengagement",
+    "engagement_activeday",
     "engagement_searchentry",
     "engagement_subjectchange",
 ]

@@ -19,10 +19,18 @@ class ActiveDay(models.Model):
         "engagement.Product", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
     )
     score_set = models.ForeignKey(
-        "engagement.ScoreSet", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
+        "engagement.ScoreSet",
+        on_delete=models.CASCADE,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
     )
     account = ProductForeignKey(
-        "engagement.Account", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
+        "engagement.Account",
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
     )
     day = models.DateField()
     users = models.IntegerField()
@@ -41,17 +49,29 @@ class ActiveDay(models.Model):
 
 
 class LateDay(models.Model):
-    """Counts of an account changed on *day* after that day was over. Several rows for one account
-    are normal. The next night computes its active days again from the first of them on.
+    """What counts of an account changed on *day*, or later, after those days were in the set's
+    active days. The next night computes them again from there on.
+
+    ``is_counted`` says that counts changed. Otherwise it was only who belongs to the audience.
     """
 
-    id = models.BigAutoField(primary_key=True)
-    product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_constraint=False)
+    pk = models.CompositePrimaryKey("product_id", "score_set_id", "account_id")
+    product = models.ForeignKey(
+        "engagement.Product", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
+    )
+    score_set = models.ForeignKey(
+        "engagement.ScoreSet",
+        on_delete=models.CASCADE,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+    )
     account_id = models.BigIntegerField()
     day = models.DateField()
+    is_counted = models.BooleanField()
 
     def __str__(self) -> str:
-        return f"account {self.account_id} on {self.day}"
+        return f"account {self.account_id} since {self.day}"
 
 
 class AlarmNight(models.Model):
@@ -60,7 +80,7 @@ class AlarmNight(models.Model):
     ``user_days`` is the number of user-days of all accounts on the day. The other numbers are None
     for a day without a decision: ``parameters`` has the common movements, the dispersions, and the
     rates of alarms by unit of p (``engagement.alarms``); ``summary`` counts accounts by size and
-    state, for pages.
+    state, for pages. ``decided_at`` is None while a replay decides the night, too.
     """
 
     workspace = models.ForeignKey(
@@ -92,7 +112,9 @@ class Alarm(models.Model):
     is the complete day that decided it, ``ended_on`` the one that ended it. ``window_days``,
     ``observed``, ``expected``, ``dispersion``, and ``p`` are those of ``since``; ``latest`` has
     those of the last night. ``baseline_from`` and ``baseline_to`` are the first and last day of
-    what was usual: ``weekly_rate`` active user-days a week.
+    what was usual: ``weekly_rate`` active user-days a week, and ``burstiness`` how much more these
+    weeks vary than those of other accounts. Levels below 0 are those of a replay that is under way
+    (``engagement.nights.replays``), which nobody reads.
     """
 
     class Signal(models.TextChoices):
@@ -114,9 +136,19 @@ class Alarm(models.Model):
     product = models.ForeignKey(
         "engagement.Product", on_delete=models.CASCADE, db_constraint=False, db_index=False
     )
-    workspace_id = models.BigIntegerField()
+    workspace = models.ForeignKey(
+        "engagement.Workspace",
+        on_delete=models.CASCADE,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+    )
     account = ProductForeignKey(
-        "engagement.Account", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
+        "engagement.Account",
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
     )
     signal = models.CharField(max_length=8, choices=Signal.choices)
     level = models.SmallIntegerField()
@@ -133,6 +165,7 @@ class Alarm(models.Model):
     baseline_from = models.DateField(null=True)
     baseline_to = models.DateField(null=True)
     weekly_rate = models.FloatField(null=True)
+    burstiness = models.FloatField(null=True)
     latest = models.JSONField(default=dict)
     details = models.JSONField(default=dict)
 

@@ -294,10 +294,10 @@ class AccountEngagement(Engagement):
 class RescoreRequest(models.Model):
     """An entry of the rescore queue: the scores of a user or an account must be computed again.
 
-    With a ``day`` and neither of them, it says that counts of the product changed on that day or
-    later. ``account_change`` says what of the account its users' records may show. Recording only
-    appends entries and never waits for one. Rescoring deletes the entries that it has read. Several
-    entries for one subject are normal.
+    With a ``day`` and no user, it says that what counts of the account, or of the product, changed
+    on that day or later. ``account_change`` says what of the account its users' records may show.
+    Recording only appends entries and never waits for one. Rescoring deletes the entries that it
+    has read. Several entries for one subject are normal.
     """
 
     class AccountChange(models.IntegerChoices):

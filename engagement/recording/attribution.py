@@ -9,7 +9,7 @@ memberships as for one with a million.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, LiteralString, NamedTuple, TypeAlias
@@ -283,20 +283,23 @@ def _find_since(
 # --- All memberships of a user --------------------------------------------------------------
 
 _ACCOUNTS_OF: LiteralString = f"""
-    SELECT DISTINCT m.product_id, m.account_id
-    FROM unnest(%(products)b::bigint[], %(users)b::bigint[]) AS k(product_id, user_id)
+    SELECT m.product_id, m.account_id, min(k.day)
+    FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(days)b::date[])
+         AS k(product_id, user_id, day)
     JOIN engagement_membership m USING (product_id, user_id)
     WHERE {sql.on_node("m")}
+    GROUP BY m.product_id, m.account_id
 """
 
 
-def all_accounts_of(users: Iterable[UserState]) -> list[tuple[int, int]]:
-    """(product id, account id) of every account that any of the users was ever in."""
-    keys = [(user.product_id, user.id) for user in users]
-    if not keys:
-        return []
-    rows = sql.fetch(_ACCOUNTS_OF, sql.arrays(keys, "products", "users"))
-    return [(product_id, account_id) for product_id, account_id in rows]
+def all_accounts_of(users: Iterable[UserState]) -> dict[tuple[int, int], date]:
+    """Every account (product id, account id) that any of the users was ever in, and the first day
+    of such a user."""
+    rows = [(user.product_id, user.id, user.first_seen_at.date()) for user in users]
+    if not rows:
+        return {}
+    rows_by_account = sql.fetch(_ACCOUNTS_OF, sql.arrays(rows, "products", "users", "days"))
+    return {(product_id, account_id): day for product_id, account_id, day in rows_by_account}
 
 
 _FIND_LAST: LiteralString = """

@@ -7,7 +7,7 @@ times, and the rows of the others. These are kept, empty, to lead from their ids
 
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from typing import Any, LiteralString, NamedTuple
 
@@ -266,11 +266,13 @@ def _merge_rows(joins: Sequence[Join]) -> dict[int, list[str]]:
 
 
 def _rescore_items(
-    users: Sequence[UserState], newly: Sequence[UserState], new_accounts: Iterable[tuple[int, int]]
+    users: Sequence[UserState],
+    newly: Sequence[UserState],
+    new_accounts: Mapping[tuple[int, int], date],
 ) -> set[RescoreItem]:
     """The users and their accounts. The events of a *newly* identified user count from now on."""
     items = {rescore_queue.rescore_user(user.product_id, user.id) for user in users}
-    items |= {rescore_queue.rescore_account(*account) for account in new_accounts}
+    items |= {rescore_queue.rescore_account(*account, day) for account, day in new_accounts.items()}
     items |= {
         rescore_queue.rescore_account(user.product_id, user.account_id)
         for user in users

@@ -217,7 +217,7 @@ def _move_counts(user: JoinedUser, limit: int) -> int:
     }
     daily_counts.add(counts)
     first: date = min(row[0] for row in rows)
-    changed = {ChangedCount(product, survivor, key[4]) for key in counts}
+    changed = {ChangedCount(product, survivor, key[4], key[2]) for key in counts}
     rescore_queue.enqueue(
         rescore_queue.rescore_changed_counts(changed)
         | {rescore_queue.rescore_days_since(product, first)}

@@ -367,7 +367,7 @@ def _move_events(request: Request, events: Sequence[tuple[datetime, int]]) -> No
     daily_counts.add(added)
     _widen(request, [at for at, *_ in rows])
     first: date = min(at for at, *_ in rows).date()
-    changed = {ChangedCount(key[0], key[1], key[4]) for key in (*removed, *added)}
+    changed = {ChangedCount(key[0], key[1], key[4], key[2]) for key in (*removed, *added)}
     rescore_queue.enqueue(
         rescore_queue.rescore_changed_counts(changed)
         | {rescore_queue.rescore_days_since(request.product_id, first)}

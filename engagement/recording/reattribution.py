@@ -326,7 +326,7 @@ def _move(examined: Iterable[EventAttribution]) -> set[ChangedCount]:
             for product, day in days.items()
         }
     )
-    return {ChangedCount(key[0], key[1], key[4]) for key in (*removed_counts, *added)}
+    return {ChangedCount(key[0], key[1], key[4], key[2]) for key in (*removed_counts, *added)}
 
 
 def _count(

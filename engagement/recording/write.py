@@ -27,17 +27,15 @@ def write(batch: Batch, rows: BatchRows) -> None:
     introduced_users = _identify(batch, rows.users)
     new_counts, days = _write_events(batch, rows)
     _write_users(batch, rows)
-    entered_accounts = suppression.without_forgotten(
-        batch.entered_accounts
-        + attribution.all_accounts_of(user for user in introduced_users if not user.is_new)
-    )
+    entered_days = attribution.all_accounts_of(user for user in introduced_users if not user.is_new)
+    entered_accounts = suppression.without_forgotten([*batch.entered_accounts, *entered_days])
     identified_accounts, account_changes = _write_accounts(
         batch, rows, {id for _, id in entered_accounts}
     )
     rescore_queue.enqueue(
         _changed_counts(introduced_users, moved_counts | new_counts)
         | {
-            rescore_queue.rescore_account(*account)
+            rescore_queue.rescore_account(*account, entered_days.get(account))
             for account in (*entered_accounts, *identified_accounts, *rows.complete_accounts)
         }
         | _changed_details(batch, rows, account_changes)
@@ -108,7 +106,7 @@ def _write_events(batch: Batch, rows: BatchRows) -> tuple[set[ChangedCount], dic
         count, last_at = counts.get(key, (0, message.last_at))
         counts[key] = (count + message.count, max(last_at, message.last_at))
     daily_counts.add(counts)
-    changed = {ChangedCount(key[0], key[1], key[4]) for key in counts}
+    changed = {ChangedCount(key[0], key[1], key[4], key[2]) for key in counts}
     return changed, daily_counts.earliest_days(counts)
 
 
@@ -309,7 +307,7 @@ def _changed_details(
     users = {key for key, update in batch.users.items() if update.patches}
     users |= {membership.user for membership in batch.memberships}
     return {rescore_queue.rescore_user(key[0], rows.users[key].id) for key in users} | {
-        rescore_queue.rescore_account(key[0], id, account_changes.get(id))
+        rescore_queue.rescore_account(key[0], id, change=account_changes.get(id))
         for key, update in batch.accounts.items()
         if update.patches
         for id in (rows.account_ids[key],)

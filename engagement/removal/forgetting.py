@@ -7,7 +7,7 @@ does so.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from typing import Any, LiteralString
 from uuid import uuid4
@@ -27,7 +27,7 @@ from engagement.recording import attribution, moving, parting, reattribution
 from engagement.recording.resolve import lock_users_for_update
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.scopes import get_kind
-from engagement.scores import rescore_queue
+from engagement.scores import active_days, rescore_queue
 from engagement.search import entries
 
 # Users of a forgotten account that one transaction takes out of it.
@@ -140,6 +140,8 @@ def _delete_scores(subject: SubjectRef, row_id: int) -> None:
     # Naming each set lets the key find the rows.
     rows = model.objects.filter(product=subject.product_id, score_set__in=list(sets))
     rows.filter(**{kind.id_column: row_id}).delete()
+    if subject.scope == SubjectScope.ACCOUNT:
+        active_days.forget_account(subject.product_id, row_id, sets)
     sets.update(benchmarks_stale=True)
 
 
@@ -191,9 +193,11 @@ def _erase_row(forgotten: ForgottenSubject, row_id: int) -> bool:
 _DELETE: LiteralString = "DELETE FROM {} WHERE product_id = %(product)s AND {} = %(row)s"
 _DELETE_EVENTS: LiteralString = _DELETE.format("engagement_event", "user_id")
 _DELETE_MEMBERSHIPS: LiteralString = _DELETE.format("engagement_membership", "user_id")
-_DELETE_COUNTS: LiteralString = (
-    _DELETE.format("engagement_dailycount", "user_id") + " RETURNING account_id"
-)
+_DELETE_COUNTS: LiteralString = f"""
+    WITH deleted AS (
+        {_DELETE.format("engagement_dailycount", "user_id")} RETURNING account_id, day)
+    SELECT account_id, min(day) FROM deleted GROUP BY account_id
+"""
 
 
 _CURRENT_ACCOUNT: LiteralString = """
@@ -207,12 +211,18 @@ def _erase_user(row: dict[str, Any]) -> None:
     product_id, user_id = row["product"], row["row"]
     lock_users_for_update([user_id])
     reattribution.delete_requests(product_id, user_id)
-    accounts = {account_id for (account_id,) in sql.fetch(_DELETE_COUNTS, row)}
-    accounts |= {account_id or NO_ACCOUNT for (account_id,) in sql.fetch(_CURRENT_ACCOUNT, row)}
+    first_days: dict[int, date | None] = {
+        id or NO_ACCOUNT: None for (id,) in sql.fetch(_CURRENT_ACCOUNT, row)
+    }
+    first_days |= dict(sql.fetch(_DELETE_COUNTS, row))
     sql.execute(_DELETE_EVENTS, row)
     sql.execute(_DELETE_MEMBERSHIPS, row)
     rescore_queue.enqueue(
-        {rescore_queue.rescore_account(product_id, id) for id in accounts if id != NO_ACCOUNT}
+        {
+            rescore_queue.rescore_account(product_id, id, day)
+            for id, day in first_days.items()
+            if id != NO_ACCOUNT
+        }
     )
 
 

@@ -15,6 +15,7 @@ from engagement import changes, traces
 from engagement.models import ScoreSet
 from engagement.rescoring import day_rollover, sets, stamping
 from engagement.scores import (
+    active_days,
     audiences,
     event_names,
     past_benchmarks,
@@ -189,6 +190,8 @@ def _take_turn(
         rescore_queue.enqueue(remaining.rescore_items(product_id))
         if requests:
             counts.invalidate_scored([score_set.pk for score_set in live_sets])
+        late = {id: day for _, id, day, *_ in requests if id is not None and day is not None}
+        active_days.note_late(live_sets, late)
         if changed_days := [day for _, _, day, *_ in requests if day is not None]:
             _invalidate_past(live_sets, min(changed_days), has_more or bool(remaining))
     _raise_last_seen(product_id, sorted(scored.users))
@@ -253,9 +256,12 @@ def _score_accounts(
 def _score_users_in_set(score_set: ScoreSet, ids: set[int], today: date) -> set[int]:
     score = partial(raw.score_users, score_set, today=today)
     changed = set[int]().union(*pace.score_in_chunks(ids, score))
+    accounts = audiences.accounts_of_users(score_set, changed)
     if changed:
-        past_benchmarks.invalidate_from([score_set], audiences.first_seen_day(score_set, changed))
-    return audiences.accounts_of_users(score_set, changed)
+        day = audiences.first_seen_day(score_set, changed)
+        past_benchmarks.invalidate_from([score_set], day)
+        active_days.note_late([score_set], dict.fromkeys(accounts, day), is_counted=False)
+    return accounts
 
 
 def _invalidate_past(live_sets: list[ScoreSet], day: date, has_more: bool) -> None:

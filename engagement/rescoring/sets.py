@@ -212,8 +212,8 @@ def _publish(score_set: ScoreSet, now: datetime) -> None:
 # --- Deleting -------------------------------------------------------------------------------
 
 _DELETE: LiteralString = """
-    DELETE FROM {table} WHERE {on_node} AND ctid = ANY(ARRAY(
-        SELECT ctid FROM {table} WHERE {on_node} AND score_set_id = %(score_set)s LIMIT %(rows)s))
+    DELETE FROM {table} WHERE {owner} AND ctid = ANY(ARRAY(
+        SELECT ctid FROM {table} WHERE {owner} AND score_set_id = %(score_set)s LIMIT %(rows)s))
 """
 
 
@@ -235,10 +235,13 @@ def _delete_rows(score_set: ScoreSet) -> bool:
         "score_set": score_set.pk,
         "rows": ROWS_PER_DELETION,
     }
-    for kind in (USERS, ACCOUNTS):
-        table = kind.engagement_table
-        statement = _DELETE.format(table=table, on_node=sql.on_node(table))
-        if sql.execute(statement, parameters):
+    for table, owner in (
+        (USERS.engagement_table, sql.on_node(USERS.engagement_table)),
+        (ACCOUNTS.engagement_table, sql.on_node(ACCOUNTS.engagement_table)),
+        # Its only index begins with the product.
+        ("engagement_activeday", "product_id = %(product)s"),
+    ):
+        if sql.execute(_DELETE.format(table=table, owner=owner), parameters):
             return True
     if not orders.delete_order_of(score_set):
         score_set.delete()

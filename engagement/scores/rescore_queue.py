@@ -9,13 +9,15 @@ from engagement.models import RescoreRequest
 from engagement.models.activity import NO_ACCOUNT
 
 AccountChange = RescoreRequest.AccountChange
+# Later than every day.
+_NO_DAY = date.max.toordinal() + 1
 
 
 class RescoreItem(NamedTuple):
     """A user or an account to score again.
 
-    With a day and neither of them: the product's counts changed on that day or later ones.
-    ``account_change`` is an ``AccountChange``.
+    An account with a day: what counts of it changed on that day or later ones. A day with neither
+    of them says so of the product. ``account_change`` is an ``AccountChange``.
     """
 
     product_id: int
@@ -26,19 +28,23 @@ class RescoreItem(NamedTuple):
 
 
 class ChangedCount(NamedTuple):
-    """The user and the account of a daily count that changed; NO_ACCOUNT for none."""
+    """The user, the account, and the day of a daily count that changed; NO_ACCOUNT for none. The
+    day is an ordinal."""
 
     product_id: int
     user_id: int
     account_id: int
+    day: int
 
 
 def rescore_user(product_id: int, user_id: int) -> RescoreItem:
     return RescoreItem(product_id, user_id, None)
 
 
-def rescore_account(product_id: int, account_id: int, change: int | None = None) -> RescoreItem:
-    return RescoreItem(product_id, None, account_id, account_change=change)
+def rescore_account(
+    product_id: int, account_id: int, day: date | None = None, change: int | None = None
+) -> RescoreItem:
+    return RescoreItem(product_id, None, account_id, day, change)
 
 
 def rescore_days_since(product_id: int, day: date) -> RescoreItem:
@@ -46,12 +52,17 @@ def rescore_days_since(product_id: int, day: date) -> RescoreItem:
 
 
 def rescore_changed_counts(counts: Iterable[ChangedCount]) -> set[RescoreItem]:
-    """An item for each user and account whose counts changed."""
+    """An item for each user and account whose counts changed, an account's with the first day."""
     items = set()
-    for product_id, user_id, account_id in counts:
+    first_days: dict[tuple[int, int], int] = {}
+    for product_id, user_id, account_id, day in counts:
         items.add(rescore_user(product_id, user_id))
         if account_id != NO_ACCOUNT:
-            items.add(rescore_account(product_id, account_id))
+            account = (product_id, account_id)
+            if day < first_days.get(account, _NO_DAY):
+                first_days[account] = day
+    for account, day in first_days.items():
+        items.add(rescore_account(*account, date.fromordinal(day)))
     return items
 
 

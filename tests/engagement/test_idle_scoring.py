@@ -13,8 +13,9 @@ from tests.engagement.history import NOON, identify, tell, track
 
 pytestmark = pytest.mark.django_db
 
-# As many as before benchmarks, counts, orders, and the building of sets became jobs.
-STATEMENTS = 22
+# As many as before benchmarks, counts, orders, and the building of sets became jobs, and a look for
+# days without a decision.
+STATEMENTS = 23
 
 
 @one_server
@@ -24,7 +25,7 @@ def test_an_idle_run_takes_no_more_statements_with_more_products(
     for product in (acme, globex):
         tell(product, identify("ann", -1, group="initech"), track("ann"))
     # The first runs score, and end jobs that have rested.
-    for minutes in (0, 20, 40):
+    for minutes in (0, 20, 40, 60):
         rescore(NOON + timedelta(minutes=minutes))
     statements: list[str] = []
     execute = psycopg.Cursor.execute
@@ -34,6 +35,6 @@ def test_an_idle_run_takes_no_more_statements_with_more_products(
         return execute(cursor, statement, *arguments, **options)
 
     monkeypatch.setattr(psycopg.Cursor, "execute", note)
-    rescore(NOON + timedelta(minutes=40, seconds=20))
+    rescore(NOON + timedelta(minutes=60, seconds=20))
     own = [each for each in statements if not each.startswith(("SAVEPOINT", "RELEASE"))]
     assert len(own) <= STATEMENTS, own

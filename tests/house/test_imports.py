@@ -43,7 +43,7 @@ ALLOWED = {
 # one only together with the reason, in docs/decisions/house.md; lower it when you take rooms away.
 BOUNDS = {
     "core": (3, 13),
-    "engagement": (9, 86),
+    "engagement": (9, 90),
     "access": (5, 13),
     "ingestion": (6, 58),
     "readapi": (8, 72),
@@ -57,7 +57,7 @@ BOUNDS = {
 # these by name, and rooms of the package import none of them.
 DRAWN = ["core", "engagement", "access", "ingestion", "marketplace", "console", "config"]
 UNDRAWN = {"__init__", "apps", "management", "templatetags", "wsgi"}
-PRODUCT_LINES = 73_300
+PRODUCT_LINES = 74_900
 # What a message runs through from the request to its score.
 HOT_PATH = (
     "ingestion/doors",

@@ -1,0 +1,112 @@
+"""How long the night of a large product takes, how much memory its worker needs, and how many
+statements it runs: 1,000,000 accounts with 3,000,000 users by default.
+
+The active days of 25 weeks are generated, and so are the daily counts of the last day. So the night
+counts that day, loads 24 weeks, decides, and writes. The first night writes what can be told of
+every account; the second, a day later, is like all others.
+"""
+
+import argparse
+from typing import Any, LiteralString
+
+from harness.command import run_command
+from harness.report import Report, Result, progress
+from harness.service import Service, temporary_service
+
+# A night is no more than a small share of a day's scoring.
+SECONDS, MEMORY_MB = 300.0, 300.0
+PATIENCE = 3600.0
+
+_FILL: tuple[LiteralString, ...] = (
+    """
+    INSERT INTO engagement_eventname (product_id, name) VALUES (%(product)s, 'Opened')
+    """,
+    """
+    INSERT INTO engagement_account (product_id, external_id, traits, trait_stamps, is_identified,
+                                    first_seen_at, last_seen_at)
+    SELECT %(product)s, 'account ' || n, '{}', '{}', true, now() - interval '400 days', now()
+    FROM generate_series(1, %(accounts)s) AS n
+    """,
+    """
+    INSERT INTO engagement_user (product_id, external_id, traits, trait_stamps, is_identified,
+                                 first_seen_at, last_seen_at, account_id)
+    SELECT %(product)s, 'user ' || a.id || ' ' || n, '{}', '{}', true,
+           now() - interval '400 days', now(), a.id
+    FROM engagement_account a, generate_series(1, %(users)s / %(accounts)s) AS n
+    WHERE a.product_id = %(product)s
+    """,
+    """
+    INSERT INTO engagement_accountengagement (product_id, score_set_id, account_id, raw,
+        raw_yesterday, raw_last_period, event_count, active_days, name_count, active_users,
+        total_users)
+    SELECT %(product)s, %(score_set)s, id, 0, 0, 0, 0, 0, 0, 0, %(users)s / %(accounts)s
+    FROM engagement_account WHERE product_id = %(product)s
+    """,
+    # Two of ten accounts are quiet for some weeks at the end.
+    """
+    INSERT INTO engagement_activeday (product_id, score_set_id, account_id, day, users, hour)
+    SELECT %(product)s, %(score_set)s, a.id, d.day, 1 + floor(random() * 3), 8 + a.id %% 12
+    FROM generate_series(1, 175) AS ago
+    CROSS JOIN LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date - 1 - ago::integer AS day) AS d
+    CROSS JOIN engagement_account a
+    WHERE a.product_id = %(product)s AND extract(isodow FROM d.day) < 6
+      AND random() < (1 + a.id %% 12) / 24.0 AND (a.id %% 10 > 1 OR ago > a.id %% 40)
+    """,
+    """
+    INSERT INTO engagement_dailycount (product_id, user_id, account_id, event_name_id, day, count,
+                                       last_at)
+    SELECT %(product)s, u.id, u.account_id, e.id, d.day, 1, d.day + interval '9 hours'
+    FROM generate_series(1, 0, -1) AS ago
+    CROSS JOIN LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date - ago::integer AS day) AS d
+    CROSS JOIN engagement_user u
+    JOIN engagement_eventname e ON e.product_id = %(product)s
+    WHERE u.product_id = %(product)s AND random() < 0.2
+    """,
+    "ANALYZE engagement_user, engagement_account, engagement_dailycount, engagement_activeday",
+)
+_SCORE_SET: LiteralString = "SELECT scores_id FROM engagement_workspace WHERE product_id = %s"
+
+
+def measure(options: argparse.Namespace) -> Report:
+    with temporary_service() as service:
+        product = fill(service, options.accounts, options.users)
+        for name in ("first", "second"):
+            progress(f"The {name} night.")
+            night = service.run_json(
+                "-m", "benchmarks.within", "night", str(product), name, timeout=PATIENCE
+            )
+            yield from results(f"{name} night", night)
+
+
+def fill(service: Service, accounts: int, users: int) -> int:
+    """Give a product its accounts, users, and active days; its id."""
+    product: int = service.create_product()["product_id"]
+    database = service.connect()
+    # An empty product has its scores at once.
+    service.run_json("-m", "benchmarks.within", "score_all")
+    row = database.execute(_SCORE_SET, [product]).fetchone()
+    assert row is not None
+    size = {"product": product, "score_set": row[0], "accounts": accounts, "users": users}
+    progress(f"Making {accounts:,} accounts with {users:,} users.")
+    for statement in _FILL:
+        database.execute(statement, size if "%" in statement else None)
+    return product
+
+
+def results(name: str, night: dict[str, Any]) -> Report:
+    yield Result(f"{name}: accounts decided", night["accounts"])
+    yield Result(f"{name}: alarms open", night["alarms"])
+    yield Result(f"{name}, seconds", night["seconds"], at_most=SECONDS)
+    yield Result(f"{name}: seconds of the worker's processor", night["processor_seconds"])
+    yield Result(f"{name}: peak memory of the worker, MB", night["peak_mb"], at_most=MEMORY_MB)
+    yield Result(f"{name}: memory of the worker before, MB", night["before_mb"])
+    yield Result(f"{name}: statements", night["statements"])
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--accounts", type=int, default=1_000_000)
+    parser.add_argument("--users", type=int, default=3_000_000)
+
+
+if __name__ == "__main__":
+    run_command(__spec__.name, __doc__, arguments, measure)

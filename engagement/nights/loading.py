@@ -1,0 +1,148 @@
+"""Reads what a night decides by: the weekly user-days of all accounts, as arrays.
+
+PostgreSQL packs the active days of some thousand accounts at a time into one value, so that no row
+becomes a Python object. What stays in memory is about 100 bytes for each active account.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, LiteralString
+
+import numpy as np
+import numpy.typing as npt
+
+from core.database import sql
+from engagement.alarms.statistic import WEEKS, Accounts
+from engagement.models import ScoreSet
+from engagement.scores.active_days import DAY
+
+DAYS = 7 * WEEKS
+ACCOUNTS_PER_READ = 20_000
+# With at most two users on any day, an account is small.
+SMALL_USERS = 2
+
+_SUBJECTS: LiteralString = """
+    SELECT string_agg(
+        int8send(account_id) || int4send(total_users)
+            || int2send(COALESCE(activity, -1)::smallint), '')
+    FROM engagement_accountengagement
+    WHERE product_id = %(product)s AND score_set_id = %(score_set)s
+"""
+_SUBJECT = np.dtype([("id", ">i8"), ("users", ">i4"), ("activity", ">i2")])
+_ACTIVE_DAYS: LiteralString = """
+    SELECT string_agg(
+        int8send(account_id) || int4send(users) || int2send((day - %(first)s::date)::smallint)
+            || int2send(hour), '')
+    FROM engagement_activeday
+    WHERE product_id = %(product)s AND score_set_id = %(score_set)s
+      AND account_id BETWEEN %(from)s AND %(to)s AND day BETWEEN %(first)s AND %(last)s
+"""
+_ACTIVE_DAY = np.dtype([("id", ">i8"), ("users", ">i4"), ("day", ">i2"), ("hour", ">i2")])
+_ACTIVE_BEFORE: LiteralString = """
+    SELECT string_agg(int8send(k.id), '') FROM unnest(%(ids)b::bigint[]) AS k(id)
+    WHERE EXISTS (
+        SELECT FROM engagement_activeday s
+        WHERE s.product_id = %(product)s AND s.score_set_id = %(score_set)s
+          AND s.account_id = k.id AND s.day < %(first)s)
+"""
+_ID = np.dtype(">i8")
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The accounts that a night decides about: those with an active day in 24 weeks, or an alarm.
+
+    ``ids`` are sorted, and ``accounts`` and ``users`` have their rows in the same order. ``totals``
+    has the user-days of each of the days. ``all_rows`` are all accounts of the set, with what they
+    show now (``AccountEngagement.activity``, -1 for None), sorted by id.
+    """
+
+    ids: Array
+    users: Array
+    accounts: Accounts
+    totals: Array
+    all_rows: Array
+
+
+def load(score_set: ScoreSet, day: date, alarmed: Array) -> Loaded:
+    """Read the accounts as of the end of *day*; also those in *alarmed*, an array of ids."""
+    own = {"product": score_set.product_id, "score_set": score_set.pk}
+    all_rows = np.sort(_read(_SUBJECTS, own, _SUBJECT), order="id")
+    # Pages of memory that nobody writes to take no room.
+    loading = _Loading(
+        all_rows, np.sort(alarmed), {**own, "first": day - (DAYS - 1) * DAY, "last": day}
+    )
+    return loading.run()
+
+
+class _Loading:
+    """The arrays while they are filled."""
+
+    def __init__(self, all_rows: Array, alarmed: Array, parameters: dict[str, Any]) -> None:
+        size = len(all_rows)
+        self._all_rows, self._alarmed, self._parameters = all_rows, alarmed, parameters
+        self._ids = np.empty(size, np.int64)
+        self._users = np.empty(size, np.int32)
+        self._weeks = np.empty((size, WEEKS), np.uint32)
+        self._ages = np.empty(size, np.uint8)
+        self._is_small = np.empty(size, np.bool_)
+        self._regions = np.empty(size, np.uint8)
+        self._totals = np.zeros(DAYS)
+
+    def run(self) -> Loaded:
+        end = 0
+        for start in range(0, len(self._all_rows), ACCOUNTS_PER_READ):
+            end = self._add(self._all_rows[start : start + ACCOUNTS_PER_READ], end)
+        rows = slice(0, end)
+        accounts = Accounts(
+            self._weeks[rows], self._ages[rows], self._is_small[rows], self._regions[rows]
+        )
+        totals = self._totals.astype(np.int64)
+        return Loaded(self._ids[rows], self._users[rows], accounts, totals, self._all_rows)
+
+    def _add(self, part: Array, start: int) -> int:
+        """Add the accounts of this part that were active or have an alarm, from the row *start* on.
+        Returns the next row."""
+        ids = part["id"].astype(np.int64)
+        span = {"from": int(ids[0]), "to": int(ids[-1])}
+        days = _read(_ACTIVE_DAYS, {**self._parameters, **span}, _ACTIVE_DAY)
+        days = days[np.isin(days["id"], ids)]
+        is_needed = np.isin(ids, days["id"]) | np.isin(ids, self._alarmed)
+        ids = ids[is_needed]
+        rows, count = slice(start, start + len(ids)), len(ids)
+        place = np.searchsorted(ids, days["id"])
+        users, day = days["users"].astype(np.int64), days["day"].astype(np.int64)
+        self._ids[rows], self._users[rows] = ids, part["users"][is_needed]
+        week = (DAYS - 1 - day) // 7
+        weekly = np.bincount(place * WEEKS + week, users, count * WEEKS)
+        self._weeks[rows] = weekly.reshape(count, WEEKS)
+        self._ages[rows] = self._ages_of(ids, place, day)
+        self._is_small[rows] = ~np.isin(np.arange(count), place[users > SMALL_USERS])
+        self._regions[rows] = _regions(place, days["hour"], count)
+        self._totals += np.bincount(day, users, DAYS)
+        return rows.stop
+
+    def _ages_of(self, ids: Array, place: Array, day: Array) -> Array:
+        """The complete weeks since the first active day; all 24 for one before these."""
+        first = np.full(len(ids), DAYS, np.int64)
+        np.minimum.at(first, place, day)
+        ages = (DAYS - first) // 7
+        before = _read(_ACTIVE_BEFORE, {**self._parameters, "ids": ids.tolist()}, _ID)
+        ages[np.isin(ids, before)] = WEEKS
+        return ages
+
+
+def _regions(place: Array, hour: Array, count: int) -> Array:
+    """The band of each account's median hour: before 12, before 19, or later."""
+    band = (hour >= 12).astype(np.int64) + (hour >= 19)
+    bands = np.bincount(place * 3 + band, minlength=count * 3).reshape(count, 3).cumsum(axis=1)
+    half = bands[:, 2:] / 2
+    regions: Array = (bands[:, :2] < half).sum(axis=1)
+    return regions
+
+
+def _read(statement: LiteralString, parameters: dict[str, Any], dtype: np.dtype[Any]) -> Array:
+    ((packed,),) = sql.fetch(statement, parameters)
+    return np.frombuffer(packed or b"", dtype)

@@ -1,0 +1,263 @@
+"""Keeps the active days of accounts up to date: how many users of each account did something that
+counts, on each complete day, by the definition of a score set.
+
+Days that ended are counted from the daily counts, for all accounts at once. Scoring notes the
+accounts for which something changed on a day that is counted already (``note_late``), and the next
+night counts these again.
+
+Counting and noting hold the product's scoring lock. A daily count is committed together with
+its rescore request. So either counting sees it, or scoring meets the request later and notes it.
+"""
+
+import time
+from collections.abc import Collection, Mapping
+from datetime import date, timedelta
+from typing import Any, LiteralString
+
+from core.database import sql
+from engagement.models import AlarmNight, ScoreSet
+from engagement.scopes import ACCOUNTS
+from engagement.scores.raw import join_counted_users
+
+DAY = timedelta(days=1)
+# A replay of 26 weeks needs 24 weeks before its first day.
+KEPT = 53 * 7 * DAY
+# Of the whole product, user-days are compared with those of a year before, for half a year.
+TOTALS_KEPT = 76 * 7 * DAY
+# Scoring of the product waits for a step.
+STEP_SECONDS, STATEMENT_TIMEOUT_SECONDS = 1.0, 60.0
+ACCOUNTS_PER_STEP = 2_000
+
+# --- Late accounts --------------------------------------------------------------------------
+
+_NOTE: LiteralString = """
+    INSERT INTO engagement_lateday AS l (product_id, score_set_id, account_id, day, is_counted)
+    SELECT %(product)s, %(score_set)s, account_id, day, %(is_counted)s
+    FROM unnest(%(accounts)b::bigint[], %(days)b::date[]) AS k(account_id, day)
+    ON CONFLICT (product_id, score_set_id, account_id) DO UPDATE
+    SET day = LEAST(l.day, EXCLUDED.day), is_counted = l.is_counted OR EXCLUDED.is_counted
+    WHERE EXCLUDED.day < l.day OR EXCLUDED.is_counted > l.is_counted
+"""
+
+
+def note_late(
+    score_sets: Collection[ScoreSet], first_days: Mapping[int, date], *, is_counted: bool = True
+) -> None:
+    """Have the accounts' active days counted again, each from its first changed day on.
+
+    *is_counted* says that counts changed, and not only who belongs to the audience. Does nothing
+    about days that are not counted yet.
+    """
+    for score_set in score_sets:
+        until = score_set.active_days_until
+        rows = [row for row in sorted(first_days.items()) if until and row[1] < until]
+        if rows:
+            parameters = {**_own(score_set), "is_counted": is_counted}
+            sql.execute(_NOTE, {**parameters, **sql.arrays(rows, "accounts", "days")})
+
+
+_COUNT_LATE: LiteralString = """
+    SELECT count(*), min(day) FROM engagement_lateday
+    WHERE product_id = %(product)s AND score_set_id = %(score_set)s
+      AND is_counted AND day < %(before)s
+"""
+_DELETE_LATE: LiteralString = """
+    DELETE FROM engagement_lateday
+    WHERE product_id = %(product)s AND score_set_id = %(score_set)s
+"""
+
+
+def late_accounts(score_set: ScoreSet, before: date) -> tuple[int, date | None]:
+    """The number of accounts whose counts changed before that day, and the first such day."""
+    ((number, day),) = sql.fetch(_COUNT_LATE, {**_own(score_set), "before": before})
+    return number, day
+
+
+def count_again_from(score_set: ScoreSet, day: date | None) -> None:
+    """Have all days from *day* on counted again, or all days at all."""
+    sql.execute(_DELETE_LATE, _own(score_set))
+    _set_until(score_set, day)
+
+
+_TAKE_LATE: LiteralString = """
+    WITH taken AS (
+        DELETE FROM engagement_lateday
+        WHERE product_id = %(product)s AND score_set_id = %(score_set)s
+          AND account_id IN (
+            SELECT account_id FROM engagement_lateday
+            WHERE product_id = %(product)s AND score_set_id = %(score_set)s
+              AND account_id > %(after)s
+            ORDER BY account_id LIMIT %(limit)s)
+        RETURNING account_id, day)
+    SELECT account_id, day FROM taken ORDER BY account_id
+"""
+_DELETE_OF_ACCOUNTS: LiteralString = """
+    DELETE FROM engagement_activeday s
+    USING unnest(%(accounts)b::bigint[], %(days)b::date[]) AS k(account_id, day)
+    WHERE s.product_id = %(product)s AND s.score_set_id = %(score_set)s
+      AND s.account_id = k.account_id AND s.day >= k.day
+"""
+
+
+def count_late(score_set: ScoreSet, after: int, today: date) -> int | None:
+    """Count the days of the next late accounts again, in the order of their ids from *after* on.
+    Returns the last one; None if no more follow."""
+    limits = {"after": after, "limit": ACCOUNTS_PER_STEP}
+    rows = sql.fetch(_TAKE_LATE, {**_own(score_set), **limits})
+    if not rows:
+        return None
+    with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
+        late = {**_counting(score_set), **sql.arrays(rows, "accounts", "days")}
+        sql.execute(
+            _DELETE_OF_ACCOUNTS, {**_own(score_set), **sql.arrays(rows, "accounts", "days")}
+        )
+        span = {"first": today - KEPT, "until": score_set.active_days_until}
+        sql.execute(_insert(score_set, _OF_LATE), {**late, **span})
+    last: int = rows[-1][0]
+    return last if len(rows) == ACCOUNTS_PER_STEP else None
+
+
+# --- Days that ended ------------------------------------------------------------------------
+
+# A row for each user who was active in an account on a day.
+_ACTIVE: LiteralString = """
+    SELECT d.account_id, d.day, d.user_id,
+           EXTRACT(hour FROM max(d.last_at) AT TIME ZONE 'UTC')::smallint AS hour
+    FROM {counts}
+    JOIN engagement_account a
+        ON a.product_id = %(product)s AND a.id = d.account_id AND a.is_identified
+    {join_users}
+    LEFT JOIN engagement_scoredevent w
+        ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
+    WHERE d.product_id = %(product)s AND d.day >= %(first)s AND d.day < %(until)s
+      AND d.account_id <> 0 AND COALESCE(w.weight, %(default_weight)s) > 0
+    GROUP BY d.account_id, d.day, d.user_id
+"""
+_OF_ALL: LiteralString = "engagement_dailycount d"
+_OF_LATE: LiteralString = """
+    unnest(%(accounts)b::bigint[], %(days)b::date[]) AS k(account_id, first_day)
+    JOIN engagement_dailycount d ON d.account_id = k.account_id AND d.day >= k.first_day
+"""
+_INSERT: LiteralString = """
+    INSERT INTO engagement_activeday (product_id, score_set_id, account_id, day, users, hour)
+    SELECT %(product)s::bigint, %(score_set)s::bigint, account_id, day, count(*),
+           percentile_disc(0.5) WITHIN GROUP (ORDER BY hour)
+    FROM ({active}) AS active
+    GROUP BY account_id, day
+"""
+_DELETE_DAYS: LiteralString = """
+    DELETE FROM engagement_activeday
+    WHERE product_id = %(product)s AND score_set_id = %(score_set)s
+      AND day >= %(first)s AND day < %(until)s
+"""
+_TOTALS: LiteralString = """
+    SELECT day, sum(users)::bigint FROM engagement_activeday
+    WHERE product_id = %(product)s AND score_set_id = %(score_set)s
+      AND day >= %(first)s AND day < %(until)s
+    GROUP BY day
+"""
+_COUNT_TOTALS: LiteralString = "SELECT day, count(*) FROM ({active}) AS active GROUP BY day"
+_FIRST_DAY: LiteralString = """
+    SELECT (min(first_seen_at) AT TIME ZONE 'UTC')::date FROM engagement_user
+    WHERE product_id = %(product)s
+"""
+
+
+def count_days(score_set: ScoreSet, today: date) -> bool:
+    """Count the next of the days before *today*, for about ``STEP_SECONDS``. Returns whether all
+    are counted.
+
+    Days before those that are kept are only counted together, for the user-days of all accounts.
+    """
+    first = max(score_set.active_days_until or _first_day(score_set, today), today - TOTALS_KEPT)
+    days, started = 1, time.monotonic()
+    with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
+        sql.execute(_DELETE_DAYS, _span(score_set, date.min, today - KEPT))
+        while first < today and time.monotonic() < started + STEP_SECONDS:
+            until = min(first + days * DAY, today)
+            if first < today - KEPT:
+                until = min(until, today - KEPT)
+            _count_span(score_set, first, until, first >= today - KEPT)
+            first, days = until, 2 * days
+    _set_until(score_set, min(first, today))
+    return first >= today
+
+
+def _first_day(score_set: ScoreSet, today: date) -> date:
+    ((day,),) = sql.fetch(_FIRST_DAY, _own(score_set))
+    return min(day or today, today)
+
+
+def _count_span(score_set: ScoreSet, first: date, until: date, is_kept: bool) -> None:
+    span = _span(score_set, first, until)
+    counting = {**_counting(score_set), "first": first, "until": until}
+    if is_kept:
+        sql.execute(_DELETE_DAYS, span)
+        sql.execute(_insert(score_set, _OF_ALL), counting)
+        rows = sql.fetch(_TOTALS, span)
+    else:
+        active = _active(score_set, _OF_ALL)
+        rows = sql.fetch(_COUNT_TOTALS.format(active=active), counting)
+    totals: dict[date, int] = dict(rows)
+    days = [first + n * DAY for n in range((until - first).days)]
+    store_totals(score_set, {day: totals.get(day, 0) for day in days})
+
+
+def store_totals(score_set: ScoreSet, totals: Mapping[date, int]) -> None:
+    """Store the user-days of all accounts together on these days."""
+    AlarmNight.objects.bulk_create(
+        (
+            AlarmNight(workspace_id=score_set.workspace_id, day=day, user_days=number)
+            for day, number in totals.items()
+        ),
+        update_conflicts=True,
+        unique_fields=["workspace", "day"],
+        update_fields=["user_days"],
+    )
+
+
+def _insert(score_set: ScoreSet, counts: LiteralString) -> LiteralString:
+    return _INSERT.format(active=_active(score_set, counts))
+
+
+def _active(score_set: ScoreSet, counts: LiteralString) -> LiteralString:
+    return _ACTIVE.format(counts=counts, join_users=join_counted_users(score_set, ACCOUNTS))
+
+
+def _set_until(score_set: ScoreSet, day: date | None) -> None:
+    score_set.active_days_until = day
+    score_set.save(update_fields=["active_days_until"])
+
+
+def _own(score_set: ScoreSet) -> dict[str, Any]:
+    return {"product": score_set.product_id, "score_set": score_set.pk}
+
+
+def _counting(score_set: ScoreSet) -> dict[str, Any]:
+    return {**_own(score_set), "default_weight": score_set.default_weight}
+
+
+def _span(score_set: ScoreSet, first: date, until: date) -> dict[str, Any]:
+    return {**_own(score_set), "first": first, "until": until}
+
+
+# --- Forgetting -----------------------------------------------------------------------------
+
+_DELETE_ACCOUNT: LiteralString = """
+    DELETE FROM {table}
+    WHERE product_id = %(product)s AND {owner} = ANY(%(owners)b::bigint[])
+      AND account_id = %(account)s
+"""
+
+
+def forget_account(product_id: int, account_id: int, score_sets: Collection[ScoreSet]) -> None:
+    """Delete the active days and the alarms of an account that is being forgotten."""
+    sets = {score_set.pk for score_set in score_sets}
+    workspaces = {score_set.workspace_id for score_set in score_sets}
+    for table, owner, owners in (
+        ("engagement_activeday", "score_set_id", sets),
+        ("engagement_lateday", "score_set_id", sets),
+        ("engagement_alarm", "workspace_id", workspaces),
+    ):
+        parameters = {"product": product_id, "account": account_id, "owners": sorted(owners)}
+        sql.execute(_DELETE_ACCOUNT.format(table=table, owner=owner), parameters)
