@@ -204,7 +204,7 @@ def test_a_new_choice_counts_at_once_and_scores_nothing(
     save_level(member, acme_rows, 4)
     acme_rows.workspace.refresh_from_db()
     assert acme_rows.workspace.alarm_level == 4 and requests == []
-    scores = ScoreSet.objects.get(pk=acme_rows.workspace.scores_id)
+    scores = ScoreSet.objects.get(workspace=acme_rows.workspace)
     assert scores.cached_counts_stale and scores.watches_stale
 
 

@@ -40,7 +40,7 @@ from tests.admin.rows import Rows, a_connection, fill
 from tests.database import CITUS
 from tests.engagement.alarms.rows import alarm
 from tests.engagement.history import identify
-from tests.engagement.nights import a_fall, add_nights
+from tests.engagement.planted_nights import a_fall, add_nights
 from tests.pipeline.waiting import drain, wait
 
 NOW = datetime(2026, 3, 2, 12, 30, tzinfo=UTC)

@@ -35,7 +35,7 @@ from ingestion.models import InboxMessage
 from ingestion.prometheus import DRAIN_COUNTER
 from tests.cases import each
 from tests.config.test_backups import NOON, backup_of
-from tests.engagement.nights import SILENT, add_nights
+from tests.engagement.planted_nights import SILENT, add_nights
 
 Usage = namedtuple("Usage", "total used free")
 

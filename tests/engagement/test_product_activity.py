@@ -12,7 +12,7 @@ from engagement.models import Product, Workspace
 from engagement.prometheus import collect_metrics
 from tests.cases import each
 from tests.engagement.history import NOON
-from tests.engagement.nights import SILENT, a_fall, add_nights
+from tests.engagement.planted_nights import SILENT, a_fall, add_nights
 
 # A Sunday, so that the weekdays of days follow from their places.
 FIRST = date(2024, 1, 7)

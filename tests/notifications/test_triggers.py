@@ -18,7 +18,7 @@ from notifications.watching.sweep import sweep
 from readapi.models import ApiToken
 from tests.admin.rows import a_connection
 from tests.engagement.history import alias, group, identify, tell, track
-from tests.engagement.nights import a_fall, add_nights
+from tests.engagement.planted_nights import a_fall, add_nights
 from tests.notifications.rows import (
     Clock,
     a_destination,

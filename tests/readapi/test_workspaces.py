@@ -9,7 +9,7 @@ from engagement.models import Account, Product, ScoreSet, User, Workspace
 from engagement.rescoring.rescore import rescore
 from tests.engagement.alarms.rows import alarm, night
 from tests.engagement.history import NOON, identify, tell, track
-from tests.engagement.nights import SILENT, a_fall, add_nights
+from tests.engagement.planted_nights import SILENT, a_fall, add_nights
 from tests.engagement.rows import account as account_row
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import SPRING, make_account, make_user, scores_of
