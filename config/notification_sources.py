@@ -1,6 +1,8 @@
 """Conditions of a product that notifications are about, from the apps that know them."""
 
+import hashlib
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db.models import QuerySet
@@ -9,13 +11,14 @@ from django.urls import reverse
 from console.dashboard.notices import INTENDED_DROP_REASONS
 from core.database import sql
 from engagement.alarms import product as product_alarms
-from engagement.models import Credential, Product
+from engagement.models import Account, Credential, Product
 from ingestion.log import last_24h
 from ingestion.log.hours import RECORDED, start_of_hour
 from ingestion.models import HourCount, IngestionKey, QuarantinedMessage, RefusedCount
-from marketplace.models import Connection
+from marketplace.ledger import reading
+from marketplace.models import Connection, LicenseEvent
 from marketplace.status.health import has_failed_last
-from notifications.triggers import Trigger
+from notifications.triggers import LICENSE_EVENTS, Trigger
 from notifications.watching.conditions import ConditionUnknown, register_source
 from notifications.watching.payloads import Condition
 from readapi.models import ApiToken
@@ -26,7 +29,15 @@ MIN_MESSAGES = 20
 MAX_QUARANTINED = 1_000_000
 
 
+# Longer than sweeps rest while workers are down, and shorter than what anybody calls news.
+NEWS_FOR = timedelta(days=3)
+# More news of one kind at once are told as their number anyway.
+MAX_NEWS = 20_000
+
+
 def register_sources() -> None:
+    for trigger in (*LICENSE_EVENTS, Trigger.LICENSE_EVENT_WITHDRAWN):
+        register_source(trigger, partial(_license_events, trigger))
     for trigger, source in (
         (Trigger.CONNECTION_NEEDS_AUTHENTICATION, _needs_authentication),
         (Trigger.TOKEN_EXPIRING, _token_expiring),
@@ -80,6 +91,38 @@ def _sync_failed(product: Product, _: float, now: datetime) -> Condition | None:
         return None
     text = f"The last license sync failed. {connection.last_error}"
     return Condition(text, _connection_path(connection), {"error": connection.last_error})
+
+
+def _license_events(trigger: Trigger, product: Product, _: float, now: datetime) -> list[Condition]:
+    """The announced events of the last days. One that is withdrawn remains what was told; its
+    withdrawal is told by itself."""
+    since = now - NEWS_FOR
+    events = reading.events_of(product.pk).filter(is_announced=True, changed_at__gte=since)
+    if trigger in LICENSE_EVENTS:
+        events = events.filter(type=LICENSE_EVENTS[trigger], recorded_at__gte=since)
+    else:
+        events = events.filter(withdrawn_at__gte=since, type__in=LICENSE_EVENTS.values())
+    news = list(events.order_by("changed_at", "license", "type", "anchor")[:MAX_NEWS])
+    accounts = Account.objects.filter(
+        product=product, is_identified=True, external_id__in={event.cloud_id for event in news}
+    ).defer("trait_stamps")
+    by_id = {account.external_id: account for account in accounts}
+    return [_license_news(event, by_id.get(event.cloud_id), trigger) for event in news]
+
+
+def _license_news(event: LicenseEvent, account: Account | None, trigger: Trigger) -> Condition:
+    name = (account and (account.name or account.domain)) or event.license
+    text = f"{name}, {event.date.isoformat()}: {reading.describe(event)}"
+    if trigger not in LICENSE_EVENTS:
+        text = f"Withdrawn, because later evidence says otherwise: {text}"
+    id = f"{event.license}\0{event.type}\0{event.anchor}".encode()
+    return Condition(
+        text,
+        reverse("admin:engagement_account_change", args=[account.pk]) if account else "",
+        {"event": event.type, "license": event.license, "date": event.date.isoformat()},
+        subject_id=int.from_bytes(hashlib.blake2b(id, digest_size=7).digest(), "big"),
+        account=account,
+    )
 
 
 # --- Keys and tokens --------------------------------------------------------------------------

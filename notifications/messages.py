@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from notifications.triggers import TRIGGERS, Trigger
+from notifications.triggers import LICENSE_EVENTS, TRIGGERS, Trigger
 
 Score: TypeAlias = Annotated[float, Meta(ge=0, le=100, description="From 0 to 100.")]
 ScoreChange: TypeAlias = Annotated[
@@ -286,6 +286,22 @@ class SenderSilent(ProductMessage, frozen=True, kw_only=True):
     ) = UNSET
 
 
+class LicenseHappening(ProductMessage, frozen=True, kw_only=True):
+    """Something happened to a license, or an event that was told follows no more. Without
+    `license`, it is about many events at once."""
+
+    event: Annotated[str, Meta(description="The type, as in `/v2/license-events`.")] | UnsetType = (
+        UNSET
+    )
+    license: str | UnsetType = UNSET
+    date: Day | UnsetType = UNSET
+    account: (
+        Annotated[NotifiedSubject, Meta(description="Missing if no account has the license.")]
+        | UnsetType
+    ) = UNSET
+    count: Count | UnsetType = UNSET
+
+
 class DestinationTest(_Part, frozen=True, kw_only=True):
     """A test of the destination, which tells of no change."""
 
@@ -325,6 +341,7 @@ CONDITIONS: dict[Trigger, type[ProductMessage]] = {
     Trigger.INBOX_OLD: InboxOld,
     Trigger.PRODUCT_FALLING: ProductFalling,
     Trigger.SENDER_SILENT: SenderSilent,
+    **dict.fromkeys((*LICENSE_EVENTS, Trigger.LICENSE_EVENT_WITHDRAWN), LicenseHappening),
 }
 
 

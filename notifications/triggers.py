@@ -29,13 +29,22 @@ class Trigger(models.TextChoices):
     INBOX_OLD = "inbox_old", "Messages wait in the inbox"
     PRODUCT_FALLING = "product_falling", "The whole product is used less"
     SENDER_SILENT = "sender_silent", "The sender is silent"
+    EVALUATION_STARTED = "evaluation_started", "Evaluation starts"
+    EVALUATION_BOUGHT = "evaluation_bought", "Evaluation is bought"
+    EVALUATION_EXTENDED = "evaluation_extended", "Evaluation is extended"
+    LICENSE_CANCELLED = "license_cancelled", "Subscription is cancelled"
+    LICENSE_CHURNED = "license_churned", "Customer churns"
+    LICENSE_RENEWED = "license_renewed", "License is renewed"
+    LICENSE_WON_BACK = "license_won_back", "Customer is won back"
+    LICENSE_EVENT_WITHDRAWN = "license_event_withdrawn", "A license event is withdrawn"
 
 
 @dataclass(frozen=True)
 class TriggerInfo:
     """``parameters`` are the subscription's fields that the trigger uses. ``type`` is the type of
     its messages. ``label`` and ``unit`` explain the threshold, ``default`` suggests one, and
-    ``bounds`` limits it. ``ends`` says that the end of a condition is told, too."""
+    ``bounds`` limits it. ``ends`` says that the end of a condition is told, too. With ``is_news``,
+    what already held when the subscription began is not told."""
 
     type: str
     parameters: tuple[Parameter, ...] = ()
@@ -44,6 +53,7 @@ class TriggerInfo:
     bounds: tuple[float, float] = (0, 1_000_000)
     ends: bool = False
     label: str = "At least"
+    is_news: bool = False
 
     @property
     def is_about_accounts(self) -> bool:
@@ -126,4 +136,21 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
     ),
     Trigger.PRODUCT_FALLING: TriggerInfo("product.falling", ends=True),
     Trigger.SENDER_SILENT: TriggerInfo("product.sender_silent", ends=True),
+}
+# What happened to licenses, by the type of the event. Withdrawals are of any of these.
+LICENSE_EVENTS: dict[Trigger, str] = {
+    Trigger.EVALUATION_STARTED: "evaluation_started",
+    Trigger.EVALUATION_BOUGHT: "evaluation_bought",
+    Trigger.EVALUATION_EXTENDED: "evaluation_extended",
+    Trigger.LICENSE_CANCELLED: "cancelled",
+    Trigger.LICENSE_CHURNED: "churned",
+    Trigger.LICENSE_RENEWED: "renewed",
+    Trigger.LICENSE_WON_BACK: "won_back",
+}
+TRIGGERS |= {
+    trigger: TriggerInfo(f"license.{type}", is_news=True)
+    for trigger, type in (
+        *LICENSE_EVENTS.items(),
+        (Trigger.LICENSE_EVENT_WITHDRAWN, "event_withdrawn"),
+    )
 }

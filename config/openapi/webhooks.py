@@ -133,6 +133,9 @@ _VALUES: Json = {
     "observed": 9870,
     "expected": 13610.4,
     "usual": 640.0,
+    "event": "renewed",
+    "license": "E-7QK-2ZD-9MA-4WX",
+    "date": "2026-09-10",
 }
 _BEFORE_AND_AFTER: dict[type[Struct], tuple[Struct, Struct]] = {
     messages.SegmentChanged: (

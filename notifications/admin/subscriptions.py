@@ -165,8 +165,11 @@ def _trigger_groups() -> list[tuple[str, list[tuple[str, str]]]]:
     needs_insights = {Trigger.INSIGHT_STARTED, Trigger.INSIGHT_ENDED}
     triggers = [each for each in Trigger if each not in needs_insights or insight_choices()]
     subjects = [each for each in triggers if not TRIGGERS[each].is_about_product]
-    products = [each for each in triggers if conditions.has_source(each)]
+    sources = [each for each in triggers if conditions.has_source(each)]
+    licenses = [each for each in sources if TRIGGERS[each].is_news]
+    products = [each for each in sources if not TRIGGERS[each].is_news]
     return [
         ("Users and accounts", [(each.value, each.label) for each in subjects]),
+        ("Licenses", [(each.value, each.label) for each in licenses]),
         ("Data and connections", [(each.value, each.label) for each in products]),
     ]

@@ -49,6 +49,9 @@ def sweep_condition(watch: Watch, subscriptions: Sequence[Subscription], now: da
     changes.entered.extend(sorted(present.keys() - stored))
     changes.left.extend(sorted(stored - present.keys()))
     store_members(watch, changes)
+    if TRIGGERS[trigger].is_news:
+        _tell_news(subscriptions, [present[id] for id in changes.entered], now)
+        return
     for subscription in subscriptions:
         is_new = subscription.started_at is None
         for id in sorted(present) if is_new else changes.entered:
@@ -57,6 +60,22 @@ def sweep_condition(watch: Watch, subscriptions: Sequence[Subscription], now: da
         if changes.left and not is_new and TRIGGERS[trigger].ends:
             text = f"Resolved: {subscription.get_trigger_display().lower()}."
             outbox.write_condition(subscription, text, "", None, now)
+
+
+def _tell_news(
+    subscriptions: Sequence[Subscription], news: Sequence[Condition], now: datetime
+) -> None:
+    """Write a message about each, or one about more than anybody reads. What was news before the
+    subscription began is not told."""
+    for subscription in subscriptions:
+        if subscription.started_at is None or not news:
+            continue
+        if len(news) > outbox.most_messages(subscription):
+            text = f"{len(news):,} license events: {subscription.get_trigger_display().lower()}."
+            many = Condition(text, "", {"count": len(news)})
+            outbox.write_news(subscription, [many], now)
+        else:
+            outbox.write_news(subscription, news, now)
 
 
 def _by_id(

@@ -37,8 +37,7 @@ def write_changes(
         return
     facts = payloads.Facts(subscription, watched, now)
     destination = subscription.destination
-    most = MAX_MESSAGES_TO_PEOPLE if destination.is_chat else MAX_MESSAGES
-    if len(ids) > most:
+    if len(ids) > most_messages(subscription):
         drafts = [facts.about_many(len(ids), facts.load(ids[:NAMED_SUBJECTS]))]
     else:
         drafts = [facts.about(subject) for subject in facts.load(ids)]
@@ -59,6 +58,20 @@ def write_condition(
             return
     draft = payloads.about_product(subscription, text, path, condition, now)
     _write(subscription, subscription.destination, [draft], now)
+
+
+def write_news(
+    subscription: Subscription, news: Sequence[payloads.Condition], now: datetime
+) -> None:
+    """Write messages about what happened. Each is told, also in a quiet period."""
+    drafts = [
+        payloads.about_product(subscription, each.text, each.path, each, now) for each in news
+    ]
+    _write(subscription, subscription.destination, drafts, now)
+
+
+def most_messages(subscription: Subscription) -> int:
+    return MAX_MESSAGES_TO_PEOPLE if subscription.destination.is_chat else MAX_MESSAGES
 
 
 def draft_test(destination: Destination, now: datetime) -> OutboxMessage:

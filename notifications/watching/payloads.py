@@ -32,13 +32,15 @@ from notifications.watching.watches import WatchedSet, tells_entered
 class Condition:
     """A condition that holds: a sentence about it, the admin page about it, and its numbers.
 
-    ``subject_id`` tells conditions of one product apart that may hold side by side.
+    ``subject_id`` tells conditions of one product apart that may hold side by side. ``account`` is
+    the one that the condition names, and ``path`` is then its page.
     """
 
     text: str
     path: str
     numbers: dict[str, Any]
     subject_id: int | None = None
+    account: Account | None = None
 
 
 @dataclass(frozen=True)
@@ -246,6 +248,8 @@ def about_product(
     title = f"{product.name}: {text}"
     site = subscription.destination.site_url
     page = path or reverse("admin:engagement_product_change", args=[product.pk])
+    account = condition.account if condition else None
+    about = {"account": _account(account, f"{site}{page}")} if account else {}
     data = messages.CONDITIONS[trigger](
         text=title,
         subscription_id=subscription.pk,
@@ -253,11 +257,23 @@ def about_product(
         link=f"{site}{page}",
         holds=condition is not None,
         **(condition.numbers if condition else {}),
+        **about,
     )
     # The quiet period counts messages that the condition holds.
     subject_id = (condition.subject_id or product.pk) if condition else None
     payload = messages.payload(TRIGGERS[trigger].type, now, data)
+    if account is not None:
+        # Forgetting the account finds the message by these.
+        name = subject_name(account)
+        return Draft(title, payload, "account", account.pk, account.external_id, name)
     return Draft(title, payload, subject_id=subject_id, name=product.name)
+
+
+def _account(account: Account, link: str) -> messages.NotifiedSubject:
+    id = account.external_id
+    return messages.NotifiedSubject(
+        id=account.pk, tracking_id=id, external_id=id, name=subject_name(account), link=link
+    )
 
 
 def test_message(destination: Destination, now: datetime) -> Draft:
