@@ -50,7 +50,7 @@ _FILL: tuple[LiteralString, ...] = (
     CROSS JOIN LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date - 1 - ago::integer AS day) AS d
     CROSS JOIN engagement_account a
     WHERE a.product_id = %(product)s AND extract(isodow FROM d.day) < 6
-      AND random() < (1 + a.id %% 12) / 24.0 AND (a.id %% 10 > 1 OR ago > a.id %% 40)
+      AND random() + 0 * ago < (1 + a.id %% 12) / 24.0 AND (a.id %% 10 > 1 OR ago > a.id %% 40)
     """,
     """
     INSERT INTO engagement_dailycount (product_id, user_id, account_id, event_name_id, day, count,
