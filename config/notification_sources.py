@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from console.dashboard.notices import INTENDED_DROP_REASONS
 from core.database import sql
-from engagement.alarms import product as product_alarms
+from engagement.activity import product as product_alarms
 from engagement.models import Account, Credential, Product
 from ingestion.log import last_24h
 from ingestion.log.hours import RECORDED, start_of_hour

@@ -8,7 +8,6 @@ from prometheus_client.core import GaugeMetricFamily, Metric, SummaryMetricFamil
 
 from core import telemetry
 from core.database import nodes, sql
-from engagement.alarms.product import silent_senders
 from engagement.models import Credential, ScoreSet
 
 # Names of operation counters.
@@ -44,7 +43,6 @@ def collect_metrics(now: datetime) -> Iterator[Metric]:
         ScoreSet.objects.filter(state=ScoreSet.State.BUILDING).count(),
     )
     yield _expiries()
-    yield _silent_senders(now)
     yield from _missing_nodes()
 
 
@@ -61,17 +59,6 @@ def _missing_nodes() -> Iterator[Metric]:
     for name, products in missing.items():
         waiting.add_metric([name], len(products))
     yield waiting
-
-
-def _silent_senders(now: datetime) -> Metric:
-    metric = GaugeMetricFamily(
-        "eds_sender_silent",
-        "1 for a product with hardly any active users on its last complete day",
-        labels=["product"],
-    )
-    for silent in silent_senders(now):
-        metric.add_metric([silent.product.name], 1)
-    return metric
 
 
 def _expiries() -> Metric:

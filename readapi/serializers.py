@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from engagement.activity.false_alarms import FalseAlarms
+from engagement.activity.product import ProductActivity
 from engagement.activity.reading import Activity
-from engagement.alarms.product import ProductActivity
 from engagement.metric_names import Scope
 from engagement.models import Account, ScoreSet, Segment, Workspace
 from engagement.models.subjects import Subject

@@ -104,6 +104,7 @@ TABLES: dict[str, Placement] = {
     "engagement_tally": _SET,
     "engagement_storedorder": _SET,
     "engagement_alarmnight": _SMALL,
+    "engagement_habitpart": _local("written and read by one worker, and deleted within minutes"),
     "engagement_turnedday": _SET,
     "engagement_editedrule": _SET,
     "engagement_movedthreshold": _SET,

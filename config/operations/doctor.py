@@ -28,7 +28,7 @@ from core import encryption
 from core.database import distribution, nodes
 from core.models import Job
 from core.version import VERSION
-from engagement.alarms.product import silent_senders
+from engagement.activity.product import silent_senders
 from engagement.models import Product
 from ingestion.models import InboxMessage, QuarantinedMessage
 

@@ -24,6 +24,7 @@ from core.database import distribution, nodes, sql
 from core.jobs import prometheus as jobs
 from core.version import VERSION
 from engagement import prometheus as engagement
+from engagement.activity import prometheus as activity
 from exports import prometheus as exports
 from ingestion import prometheus as ingestion
 from ingestion import prometheus_products
@@ -225,6 +226,7 @@ class _MetricsCollector(Collector):
             ingestion.collect_metrics(self._now),
             prometheus_products.collect_metrics(self._now),
             engagement.collect_metrics(self._now),
+            activity.collect_metrics(self._now),
             marketplace.collect_metrics(self._now),
             notifications.collect_metrics(self._now),
             exports.collect_metrics(self._now),

@@ -21,7 +21,7 @@ from console.dashboard.cards import build_card
 from console.dashboard.summary import ProductSummary
 from core import expiry
 from core.database import distribution, nodes
-from engagement.alarms import product as product_alarms
+from engagement.activity import product as product_alarms
 from engagement.limits import limits
 from engagement.models import Credential, Product, ScoreSet, User, Workspace
 from engagement.rescoring import sets

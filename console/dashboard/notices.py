@@ -8,7 +8,7 @@ from django.utils.http import urlencode
 from console.dashboard.summary import Link, Notice, ProductSummary, add_url, admin_url, log_url
 from core import expiry
 from core.time_format import format_exact
-from engagement.alarms.product import State
+from engagement.activity.product import State
 from engagement.models import Workspace
 from engagement.rescoring import sets
 from engagement.segments.counts import SubjectTotals

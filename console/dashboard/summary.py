@@ -7,7 +7,7 @@ from typing import NamedTuple
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from engagement.alarms.product import ProductActivity, SilentSender
+from engagement.activity.product import ProductActivity, SilentSender
 from engagement.limits.limits import UsedLimit
 from engagement.models import Credential, Product, Workspace
 from engagement.segments.attention import NO_ATTENTION, Attention

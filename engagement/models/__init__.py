@@ -2,7 +2,7 @@
 distributed by product."""
 
 from engagement.models.activity import DailyCount, Event, EventName
-from engagement.models.alarms import ActiveDay, Alarm, AlarmNight, LateDay
+from engagement.models.alarms import ActiveDay, Alarm, AlarmNight, HabitPart, LateDay
 from engagement.models.changes import (
     ChangeStamp,
     EditedRule,
@@ -57,6 +57,7 @@ __all__ = [
     "EventName",
     "EventWeight",
     "ForgottenSubject",
+    "HabitPart",
     "JoinRequest",
     "LateDay",
     "Membership",

@@ -181,3 +181,21 @@ class Alarm(models.Model):
 
     def __str__(self) -> str:
         return f"{self.signal} of account {self.account_id} since {self.since}"
+
+
+class HabitPart(models.Model):
+    """What a weekly look has read of some accounts of a score set. The end of the look deletes it.
+
+    ``habits`` and ``users`` are arrays of ``engagement.alarms.habits`` (HABIT, and REGULAR of the
+    accounts of which a regular user is quiet); ``user_ends`` are its counts of all regular users.
+    """
+
+    score_set = models.ForeignKey(
+        "engagement.ScoreSet", on_delete=models.CASCADE, related_name="habit_parts"
+    )
+    habits = models.BinaryField()
+    users = models.BinaryField()
+    user_ends = models.JSONField()
+
+    def __str__(self) -> str:
+        return f"a part of the look at score set {self.score_set_id}"

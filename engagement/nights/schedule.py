@@ -10,6 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 from typing import Any, LiteralString
 
+from django.db.models import QuerySet
+
 from core.database import locks, nodes, sql
 from core.jobs import run
 from core.jobs.kinds import Blocked, Done, Later, More, Outcome, StepFailed
@@ -49,6 +51,12 @@ _DUE: LiteralString = f"""
 def due_workspaces() -> list[int]:
     """The keys of the job: the workspaces with a complete day that is not decided."""
     return [id for (id,) in sql.fetch(_DUE, {"reachable": nodes.reachable_products()})]
+
+
+def current_sets() -> QuerySet[ScoreSet, int]:
+    """The keys of a job: the sets that readers see, each of which has a look a week."""
+    current = nodes.reachable(ScoreSet.objects.filter(state=ScoreSet.State.CURRENT))
+    return current.order_by("pk").values_list("pk", flat=True)
 
 
 def take_step(job: Job, now: datetime) -> Outcome:

@@ -7,7 +7,7 @@ from django.utils import timezone
 from rest_framework.response import Response
 
 from engagement.activity import false_alarms as alarm_rates
-from engagement.alarms import product as product_alarms
+from engagement.activity import product as product_alarms
 from engagement.models import Workspace
 from engagement.segments import counts
 from engagement.segments.counts import SubjectTotals

@@ -13,9 +13,9 @@ from tests.engagement.history import NOON, identify, tell, track
 
 pytestmark = pytest.mark.django_db
 
-# As many as before benchmarks, counts, orders, and the building of sets became jobs, and a look for
-# days without a decision.
-STATEMENTS = 23
+# As many as before benchmarks, counts, orders, and the building of sets became jobs, a look for
+# days without a decision, and one for sets that have a weekly look.
+STATEMENTS = 24
 
 
 @one_server
