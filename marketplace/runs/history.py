@@ -32,6 +32,8 @@ REQUESTS_PER_HOUR: Final = 500
 HOUR: Final = timedelta(hours=1)
 LICENSES_AT_ONCE: Final = 50
 MAX_PAGES_OF_LICENSE: Final = 20
+# While the ledger is being filled after a full sync, a history waits for it.
+FILL_PAUSE: Final = timedelta(minutes=1)
 
 
 class History(Source):
@@ -42,6 +44,12 @@ class History(Source):
 
     def begin(self, reading: ReportReading, connection: Connection, now: datetime) -> Position:
         return Position(connection.generation, now)
+
+    def take_step(self, attempt: Attempt) -> Outcome:
+        # States of licenses that the ledger does not know yet would be left out.
+        if not history_writes.is_ledger_filled(attempt.connection.product_id):
+            return Later(attempt.now + FILL_PAUSE, attempt.cursor)
+        return super().take_step(attempt)
 
     def queries(self, attempt: Attempt) -> Sequence[ReportQuery]:
         query = _query(attempt)

@@ -11,7 +11,7 @@ from marketplace.ledger import observations
 from marketplace.ledger.inputs import read_day
 from marketplace.licenses import conversion
 from marketplace.licenses.conversion import ParsedLicense
-from marketplace.models import Connection
+from marketplace.models import Connection, Ledger
 from marketplace.runs.license_import import skip_suppressed
 
 
@@ -79,6 +79,12 @@ _NEXT: LiteralString = """
         %(is_first)s OR (coalesce(l.fields->>'maintenanceEndDate', ''), l.key) < (%(end)s, %(key)s))
     ORDER BY 1 DESC, 2 DESC LIMIT %(limit)s
 """
+
+
+def is_ledger_filled(product_id: int) -> bool:
+    """Whether the ledger has all licenses that syncs have brought."""
+    filled = Ledger.objects.filter(product=product_id, filled_at__isnull=False, needs_fill=False)
+    return filled.exists()
 
 
 def write_rows(product_id: int, rows: Sequence[HistoryRow]) -> None:

@@ -18,11 +18,13 @@ from harness.marketplace.lives import Life, generate_lives
 from harness.marketplace.server import Simulator
 from harness.marketplace.switches import HistoryDoor, RecordCreated, Switches
 from marketplace import texts
+from marketplace.ledger import recomputation
 from marketplace.models import Connection, LedgerLicense, License, Observation, ReportReading
 from marketplace.runs import history, report_reading, report_sources
 from marketplace.source import client
 from marketplace.status.report_status import report_statuses
 from tests.cases import FACTOR
+from tests.jobs import run_job
 from tests.marketplace.connections import (
     DAY,
     FAST_RETRY_POLICY,
@@ -53,6 +55,7 @@ def begin(
     """Sync the licenses as they are, and request their history."""
     show(simulator, lives, switches=switches)
     assert work(connection).state == RunState.SUCCEEDED
+    run_job(recomputation.KIND, NOON)
     connection.refresh_from_db()
     report_sources.request_history(connection, NOON)
 
@@ -114,6 +117,21 @@ def test_each_state_is_observed_in_each_way(
     assert LedgerLicense.objects.filter(has_history=True).count() == 12
 
 
+def test_a_history_waits_until_the_ledger_knows_all_licenses(
+    simulator: Simulator, connection: Connection
+) -> None:
+    show(simulator, customers(3, Switches()))
+    work(connection)
+    connection.refresh_from_db()
+    report_sources.request_history(connection, NOON)
+    read(HISTORY)
+    assert not Observation.objects.exists()
+    run_job(recomputation.KIND, NOON)
+    read(HISTORY, NOON + HOUR)
+    assert job_of(HISTORY) is None
+    assert Observation.objects.filter(source=Observation.Source.HISTORY).count() > 3
+
+
 @pytest.mark.parametrize("door", [HistoryDoor.IGNORED, HistoryDoor.REJECTED])
 def test_without_a_history_the_ledger_goes_on_with_syncs(
     simulator: Simulator, connection: Connection, door: HistoryDoor
@@ -142,7 +160,9 @@ def test_an_incomplete_history_is_not_called_complete(
     show(simulator, lives, left_out, switches)
     work(connection)
     show(simulator, lives, switches=switches)
+    run_job(recomputation.KIND, NOON)
     sync_now(connection, NOON + DAY)
+    run_job(recomputation.KIND, NOON + DAY)
     connection.refresh_from_db()
     report_sources.request_history(connection, NOON + DAY)
     finish(connection)

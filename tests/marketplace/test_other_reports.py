@@ -29,6 +29,7 @@ from harness.marketplace.reports import PLANTED
 from harness.marketplace.server import Simulator
 from harness.marketplace.switches import USUAL, Name, Switches
 from marketplace import connecting, texts
+from marketplace.ledger import recomputation
 from marketplace.models import (
     Connection,
     Feedback,
@@ -41,6 +42,7 @@ from marketplace.models import (
 from marketplace.runs import report_reading, report_sources
 from marketplace.source import client
 from marketplace.status.report_status import report_statuses
+from tests.jobs import run_job
 from tests.marketplace.connections import (
     DAY,
     FAST_RETRY_POLICY,
@@ -427,10 +429,12 @@ def test_contacts_are_nowhere_in_the_database_and_the_logs(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     sync_now(synced, NOON + HOUR)
+    run_job(recomputation.KIND, NOON + HOUR)
     for report in (TRANSACTIONS, FEEDBACK):
         read(report)
     report_sources.request_history(synced, NOON)
-    read(Report.HISTORY)
+    read(Report.HISTORY, NOON + HOUR)
+    assert Observation.objects.filter(source=Observation.Source.HISTORY).exists()
     simulator.add_faults(TruncatedJson())
     for report in (TRANSACTIONS, FEEDBACK):
         read(report, NOON + 2 * DAY)
