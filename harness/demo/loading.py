@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, LiteralString
 
 from django.conf import settings
@@ -10,6 +11,8 @@ from django.db.models import QuerySet
 
 from core.database import sql
 from core.database.partitions import maintain_partitions
+from core.jobs import run
+from core.jobs.kinds import More
 from engagement.models import (
     EventName,
     EventWeight,
@@ -19,6 +22,7 @@ from engagement.models import (
     Segment,
     Workspace,
 )
+from engagement.nights.jobs import DECIDE_ALARMS
 from engagement.rescoring import rescore, sets
 from engagement.search import entries
 from harness.demo import copy_writer, population, vocabulary
@@ -112,20 +116,36 @@ def add_workspaces(product: Product, *, with_licenses: bool = False) -> None:
 def score_products(
     products: Sequence[Product], clock: Callable[[], datetime], report: Callable[[str], bool]
 ) -> None:
-    """Score the products, or wait while another worker does, until all scores are published.
+    """Score the products, or wait while another worker does, until all scores are published. Then
+    decide the alarms of their first workspaces. Those of the others follow in the background.
 
     Calls *report* now and then with the progress as text. It returns true to stop.
     """
     building = ScoreSet.objects.filter(product__in=products, state=ScoreSet.State.BUILDING)
     unscored = Workspace.objects.filter(product__in=products, scores=None)
 
+    def is_scored() -> bool:
+        return not (building.exists() or unscored.exists())
+
     def should_stop() -> bool:
         return report(_describe_progress(building))
 
-    rescore.rescore(clock(), out_of_time=should_stop)
-    while (building.exists() or unscored.exists()) and not should_stop():
+    def is_over() -> bool:
+        return should_stop() or is_scored()
+
+    rescore.rescore(clock(), out_of_time=is_over)
+    while not is_over():
         time.sleep(POLL_SECONDS)
-        rescore.rescore(clock(), out_of_time=should_stop)
+        rescore.rescore(clock(), out_of_time=is_over)
+    for product in products:
+        if not should_stop():
+            first = product.workspaces.earliest("id")
+            run.finish(DECIDE_ALARMS, first.pk, clock, partial(_report_nights, report))
+
+
+def _report_nights(report: Callable[[str], bool], step: More) -> None:
+    if step.total:
+        report(f"alarms: {step.progress:,} of {step.total:,} days")
 
 
 def _describe_progress(building: QuerySet[ScoreSet]) -> str:

@@ -21,7 +21,7 @@ from django.db import transaction
 from config.local.demo_connection import demo_connections
 from config.setup.provisioning import create_product
 from core.progress import ProgressReporter
-from engagement.models import Account, Product
+from engagement.models import Account, Product, RescoreRequest
 from engagement.rescoring import rescore
 from harness.demo import loading, vocabulary
 from harness.demo.ingestion_log import fill_last_24h
@@ -181,7 +181,9 @@ def import_licenses(
     """Work on the sync that *connected* waits for, if any, and score the accounts again."""
     environment = SyncEnvironment(partial(_client, marketplace_url), clock, stopping)
     run_sync(Connection.objects.get(product=connected).pk, environment)
-    rescore.rescore(clock(), out_of_time=stopping)
+    queue = RescoreRequest.objects.all()
+    # Jobs that follow scoring go on in the background.
+    rescore.rescore(clock(), out_of_time=lambda: stopping() or not queue.exists())
 
 
 def _create_others() -> list[Product]:

@@ -11,7 +11,7 @@ from typing import Any, Final, LiteralString, NamedTuple
 
 import msgspec
 
-from core.database import sql
+from core.database import clocks, sql
 from marketplace.licenses import conversion
 from marketplace.licenses.conversion import ParsedLicense
 from marketplace.licenses.record_fields import Fields
@@ -80,6 +80,13 @@ class _Entry:
     @property
     def is_listed(self) -> bool:
         return not self.listings or bool(self.listings[-1][1])
+
+
+def register_times() -> None:
+    """A state that was seen in the future would show that its term was not renewed."""
+    clocks.register(Ledger, {"looked_at": clocks.NOW, "filled_at": clocks.NOW})
+    clocks.register(LedgerLicense, {"seen_at": clocks.NOW})
+    clocks.register(Observation, {"first_seen": clocks.NOW, "last_seen": clocks.NOW})
 
 
 def names_of(fields: Fields) -> list[str]:

@@ -46,6 +46,7 @@ def register() -> None:
         keys=_products_with_work,
         title=lambda product_id: f"product {product_id}",
     )
+    observations.register_times()
 
 
 # A connection without a ledger is one of an earlier release.

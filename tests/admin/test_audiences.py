@@ -28,6 +28,7 @@ def profile(*conditions: dict[str, Any], **more: Any) -> dict[str, Any]:
         name="Default",
         lookback_days=7,
         default_weight=1,
+        alarm_level=2,
         **{"weights-TOTAL_FORMS": 0, "weights-INITIAL_FORMS": 0, **more},
     )
 

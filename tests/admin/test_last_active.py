@@ -42,7 +42,7 @@ def test_a_list_shows_when_a_subject_was_last_active(
     assert cell(root.get(listing, follow=True).content.decode()) == "Never"
 
 
-def test_days_are_those_that_insights_count(root: Client, acme_rows: Rows) -> None:
+def test_days_are_utc_days(root: Client, acme_rows: Rows) -> None:
     """33 days and 15 hours ago is 34 UTC days before the noon of NOON."""
     listing = reverse("admin:engagement_account_changelist")
     for ago, text in (
@@ -55,7 +55,7 @@ def test_days_are_those_that_insights_count(root: Client, acme_rows: Rows) -> No
         assert f">{text}</time>" in cell(root.get(listing, follow=True).content.decode())
     AccountEngagement.objects.update(last_active_at=NOON - timedelta(days=33, hours=15))
     page = root.get(account_page(acme_rows)).content.decode()
-    assert "No scored activity for 34 days" in page and ">34 days ago</time>" in page
+    assert ">34 days ago</time>" in page
 
 
 def test_a_list_goes_by_the_workspace_that_ranks_it(root: Client, acme_rows: Rows) -> None:

@@ -86,7 +86,7 @@ def _look(browser: Browser) -> None:
         assert set(names(browser)[:2]) == {"Emil", "Gus"} and names(browser)[2:] == ["Ann"]
     with job(browser, 1):  # Why an account falls.
         browser.follow("Ember Care")
-        assert "The score fell by" in browser.text and "“shared”" in browser.text
+        assert "shared" in browser.text
     with job(browser, 2):  # The users of an account who went quiet.
         browser.follow("Ember Care")
         browser.press(".eds-tabs a[href*='people=quiet']")
@@ -120,13 +120,13 @@ def _find(browser: Browser) -> None:
 
 def _change(browser: Browser, product: Product) -> None:
     browser.follow("Accounts")
-    browser.open(f"{browser.path}&insight=trend_down&trait.am.licenseType=EVALUATION")
+    browser.open(f"{browser.path}&activity=unknown&trait.am.licenseType=EVALUATION")
     before = browser.clicks
     browser.follow("Make a segment of this list")
-    browser.fill("id_name", "Evaluations that fall")
+    browser.fill("id_name", "New evaluations")
     browser.press("input[name=_save]")
     assert browser.clicks - before == 2
-    segment = Segment.objects.get(name="Evaluations that fall")
+    segment = Segment.objects.get(name="New evaluations")
     assert "Ember Care" in browser.text and len(segment.conditions) == 2
     with job(browser, 2):  # The weight of an event, with its effect before it is saved.
         browser.follow("Events and weights")

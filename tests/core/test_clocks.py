@@ -28,6 +28,8 @@ OF_NO_CONCERN = {
     *("started_at", "finished_at", "state_changed_at", "last_success_at", "last_error_at"),
     *("plain_user_name_until", "since", "unlisted_since", "verified_at", "served_at"),
     *("first_attempt_at", "attempted_at", "last_used_at", "recorded_at", "after_at"),
+    # Of a night, which a clock that goes back undoes; and of the ledger, for readers of changes.
+    *("decided_at", "changed_at", "withdrawn_at"),
     # Shown on a page, and of a release that is still running.
     *("benchmarks_at", "past_benchmarks_at"),
     # Of cached counts: orders that are older are computed again.

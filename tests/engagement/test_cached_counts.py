@@ -258,6 +258,11 @@ def test_counts_follow_recorded_events(acme: Product) -> None:
 
 def test_other_products_are_not_counted_again(acme: Product, globex: Product) -> None:
     tell(acme, identify("ann"), track("ann"))
+    rescore(NOON)
+    # The first night follows the first scores.
+    rescore(NOON)
+    ScoreSet.objects.update(cached_counts_stale=False)
+    Job.objects.filter(kind=COUNTS).delete()
     rescored_large(acme)
     rescored_large(globex)
     tell(globex, identify("cem"), track("cem"))

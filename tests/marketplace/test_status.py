@@ -192,7 +192,7 @@ def test_the_number_of_queries_does_not_depend_on_the_history(
     connection = a_connection(acme)
     for _ in range(connection_status.HISTORY_LENGTH):
         FailedRecord.objects.create(run=a_run(connection, "succeeded", seen=1, failed=1))
-    with django_assert_max_num_queries(5):
+    with django_assert_max_num_queries(6):
         connection_status.connection_status(connection, NOON + HOUR)
 
 

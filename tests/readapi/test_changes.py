@@ -82,6 +82,8 @@ def test_the_first_walk_returns_everything_and_the_next_only_what_changed(
     acme_reads: Reads, acme: Product
 ) -> None:
     workspace = fill(acme)
+    # The first night follows the first scores.
+    rescore(NOON)
     mirror = Mirror(acme_reads, workspace, "accounts", limit=1)
     mirror.read()
     assert mirror.records == mirror.listed() and len(mirror.records) == 2
@@ -187,7 +189,15 @@ def test_a_mirror_has_what_the_list_shows_whatever_happens(
         # One walk may have begun before.
         mirror.read()
         mirror.read()
-        assert mirror.records == mirror.listed(), mirror.list
+        assert without_day(mirror.records) == without_day(mirror.listed()), mirror.list
+
+
+def without_day(records: Records) -> Records:
+    """The records without the day of the last night, which is new for everybody each day."""
+    return {
+        id: {**row, "activity": {**row.get("activity", {}), "decided_for": None}}
+        for id, row in records.items()
+    }
 
 
 def happen(chance: random.Random, product: Product, hours: float) -> None:
@@ -263,7 +273,7 @@ def test_a_new_day_returns_exactly_those_whose_segments_it_changes(
             assert moved <= changed <= moved | active
             entered_or_left |= bool(moved - active)
             mirror.read()
-            assert mirror.records == mirror.listed()
+            assert without_day(mirror.records) == without_day(mirror.listed())
     assert entered_or_left and not TurnedDay.objects.exists()
 
 

@@ -299,12 +299,13 @@ def test_a_look_up_has_one_page(acme_reads: Reads, workspace: Workspace) -> None
     }
 
 
-@pytest.mark.parametrize("address", ["/v2/accounts", "/v2/users"])
-def test_every_page_costs_three_queries(
+@pytest.mark.parametrize(("address", "queries"), [("/v2/accounts", 4), ("/v2/users", 3)])
+def test_every_page_costs_at_most_as_many_queries(
     address: str,
+    queries: int,
     acme_reads: Reads,
     workspace: Workspace,
-    django_assert_num_queries: Any,
+    django_assert_max_num_queries: Any,
 ) -> None:
     account = make_account(workspace, "initech", traits={"name": "Initech"})
     for number in range(1, 30):
@@ -312,14 +313,14 @@ def test_every_page_costs_three_queries(
         make_user(workspace, f"u-{number}", number, traits={"email": "u"}, account=account)
     # The first request records the token's use.
     first = page(acme_reads, address, workspace_id=workspace.id, limit=10)
-    with django_assert_num_queries(3):
+    with django_assert_max_num_queries(queries):
         second = page(acme_reads, first["_links"]["next"])
-    with django_assert_num_queries(3):
+    with django_assert_max_num_queries(queries):
         page(acme_reads, second["_links"]["prev"])
     query = {"match_type": "tracking_id", "match_value": "u-1"}
-    with django_assert_num_queries(3):
+    with django_assert_max_num_queries(queries):
         page(acme_reads, address, workspace_id=workspace.id, **query)
-    with django_assert_num_queries(3):
+    with django_assert_max_num_queries(queries):
         page(acme_reads, second["data"][0]["_links"]["self"], expand="traits")
 
 

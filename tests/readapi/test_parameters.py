@@ -20,6 +20,10 @@ CHANGES = [*COMMON, "changed_since", *PAGING]
 LOOK_UP = ["match_type", "match_value", "tracking_id", "name"]
 ACCEPTED: dict[str, list[str]] = {
     "/v2/workspaces": ["expand", "limit", "offset", "cursor"],
+    "/v2/license-events": [
+        *("account_id", "type", "since", "until", "withdrawn", "changed_since"),
+        *PAGING,
+    ],
     "/v2/workspaces/{workspace}": ["expand"],
     "/v2/accounts": [
         "workspace_id",

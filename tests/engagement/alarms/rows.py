@@ -47,4 +47,5 @@ def alarm(row: AccountEngagement, signal: str = "fall", **values: Any) -> Alarm:
 
 def night(workspace: Workspace, day: date, **values: Any) -> AlarmNight:
     numbers = {"user_days": 1, "decided_at": timezone.now(), **values}
-    return AlarmNight.objects.create(workspace=workspace, day=day, **numbers)
+    stored, _ = AlarmNight.objects.update_or_create(workspace=workspace, day=day, defaults=numbers)
+    return stored
