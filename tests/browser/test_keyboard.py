@@ -18,7 +18,10 @@ IS_FOCUSED = "return document.activeElement.matches(arguments[0])"
 
 
 def tab_to(browser: Browser, selector: str, at_most: int) -> None:
-    """Press Tab until such an element has the focus."""
+    """Press Tab until such an element has the focus. A page that is not complete may lose it."""
+    browser.wait_until(
+        lambda: browser.driver.execute_script("return document.readyState") == "complete"
+    )
     for _ in range(at_most):
         press_keys(browser, Keys.TAB)
         if browser.driver.execute_script(IS_FOCUSED, selector):
