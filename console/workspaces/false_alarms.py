@@ -39,8 +39,7 @@ class SizeRow(NamedTuple):
 
 def false_alarms(workspace: Workspace, today: date) -> dict[str, Any]:
     """What the page of the workspace shows of its alarms."""
-    nights = AlarmNight.objects.filter(workspace=workspace, decided_at__isnull=False)
-    night = nights.order_by("-day").first()
+    night = AlarmNight.latest_of(workspace).first()
     if night is None:
         return {"sentences": [NO_NIGHT]}
     rates = alarm_rates.false_alarms(workspace, today)

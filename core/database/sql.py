@@ -141,6 +141,10 @@ def _cursor() -> psycopg.Cursor[Row]:
     return cursor
 
 
+# What people read of it.
+TOO_SLOW = "A statement took too long. The database is busy, or too small for this product."
+
+
 class StatementTimeout(Exception):
     """The database stopped a statement that ran longer than its limit."""
 

@@ -13,12 +13,11 @@ from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import F, Max, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import JSONObject
 
+from engagement.alarms.levels import SETTLED_FOR
 from engagement.insight_kinds import ActivityState, UnknownReason
 from engagement.models import AccountEngagement, ActiveDay, Alarm, AlarmNight, ScoreSet
 
 Signal = Alarm.Signal
-# An account is said to have settled for this long after its alarm began.
-SETTLED_FOR = timedelta(weeks=26)
 _WITHOUT_LEVELS = (Signal.LEAVING, Signal.KEY_USER)
 _DIRECTIONS = (Signal.FALL, Signal.RISE)
 _REASONS: dict[int | None, UnknownReason] = {
@@ -210,7 +209,7 @@ def _of_signals(score_set: ScoreSet, *signals: Signal) -> QuerySet[Alarm]:
 def told_to_nobody(score_set: ScoreSet, signal: Signal, account_ids: Collection[int]) -> set[int]:
     """Those of the accounts whose open alarm is old news: a replay found that it began before the
     last night."""
-    last_night = _last_night(score_set).first()
+    last_night = AlarmNight.latest_of(score_set.workspace_id).first()
     if last_night is None or not account_ids:
         return set()
     alarms = _of_signals(score_set, signal).filter(
@@ -230,10 +229,5 @@ def last_alarms(
 
 def last_replay(score_set: ScoreSet) -> date | None:
     """The last day that a replay decided again."""
-    replayed = _last_night(score_set).filter(is_replayed=True)
+    replayed = AlarmNight.latest_of(score_set.workspace_id).filter(is_replayed=True)
     return replayed.values_list("day", flat=True).first()
-
-
-def _last_night(score_set: ScoreSet) -> QuerySet[AlarmNight]:
-    nights = AlarmNight.objects.filter(workspace=score_set.workspace_id)
-    return nights.filter(decided_at__isnull=False).order_by("-day")

@@ -48,10 +48,8 @@ class RecentWeeks:
 
 def recent_weeks(score_set: ScoreSet, account_id: int) -> RecentWeeks | None:
     """The account's last weeks until the last night that decided; None before the first one."""
-    own_nights = AlarmNight.objects.filter(
-        workspace=score_set.workspace_id, decided_at__isnull=False
-    )
-    last = own_nights.order_by("-day").values_list("day", flat=True).first()
+    own_nights = AlarmNight.latest_of(score_set.workspace_id)
+    last = own_nights.values_list("day", flat=True).first()
     if last is None:
         return None
     ends = [last - timedelta(weeks=weeks) for weeks in reversed(range(SHOWN_WEEKS))]

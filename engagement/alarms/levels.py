@@ -14,6 +14,8 @@ QUARTER_DAYS = 91
 # that ended as recovered within 12 weeks.
 MEASURED_DAYS, SETTLING_DAYS, NOTHING_DAYS = 182, 61, 84
 LEAST_KAPPA, GREATEST_KAPPA = 5.0, 50.0
+# Readers see that an account settled for this long after its alarm began.
+SETTLED_FOR = timedelta(weeks=26)
 # The tail is heavier than the model's: it cannot tell rarer events apart.
 GREATEST_YEARS = 10.0
 

@@ -1,5 +1,7 @@
 """Alarms: what the service concludes from the activity of accounts, and what it concluded it by."""
 
+from typing import Any
+
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import Q
@@ -102,6 +104,11 @@ class AlarmNight(models.Model):
 
     def __str__(self) -> str:
         return f"night after {self.day} of workspace {self.workspace_id}"
+
+    @classmethod
+    def latest_of(cls, workspace: Any) -> models.QuerySet["AlarmNight"]:
+        """The nights of the workspace that are decided, the last one first."""
+        return cls.objects.filter(workspace=workspace, decided_at__isnull=False).order_by("-day")
 
 
 class Alarm(models.Model):

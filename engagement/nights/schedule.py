@@ -28,7 +28,6 @@ FIRST_TIME = time_of_day(1, tzinfo=UTC)
 IMPORT_SHARE, IMPORT_AGE = 0.1, timedelta(days=7)
 # Of a replay, a step decides as many nights.
 STEP_SECONDS = 2.0
-TOO_SLOW = "A statement took too long. The database is busy, or too small for this product."
 # The place in the pass over late accounts when it is over.
 _PASSED = -1
 
@@ -74,7 +73,7 @@ def take_step(job: Job, now: datetime) -> Outcome:
             job, score_set, score_set.scored_day, now
         )
     except sql.StatementTimeout as error:
-        raise StepFailed(TOO_SLOW) from error
+        raise StepFailed(sql.TOO_SLOW) from error
 
 
 def _current_set(job: Job) -> ScoreSet | None:
@@ -118,15 +117,9 @@ def _imported_from(score_set: ScoreSet, today: date) -> date | None:
     number, day = active_days.late_accounts(score_set, today - IMPORT_AGE)
     if not number:
         return None
-    night = _decided(score_set)
+    night = AlarmNight.latest_of(score_set.workspace_id).first()
     is_import = night and number > IMPORT_SHARE * (night.summary or {}).get("accounts", 0)
     return day if is_import else None
-
-
-def _decided(score_set: ScoreSet) -> AlarmNight | None:
-    """The last night of the workspace that is decided."""
-    nights = AlarmNight.objects.filter(workspace=score_set.workspace_id, decided_at__isnull=False)
-    return nights.order_by("-day").first()
 
 
 # --- Deciding -------------------------------------------------------------------------------
@@ -137,7 +130,7 @@ def _decide(job: Job, score_set: ScoreSet, today: date, now: datetime) -> Outcom
     from engagement.nights import deciding
 
     cursor: dict[str, Any] = job.cursor or {}
-    last = _decided(score_set)
+    last = AlarmNight.latest_of(score_set.workspace_id).first()
     try:
         if "next" in cursor:
             return _replay(job, score_set, today, now)

@@ -9,15 +9,13 @@ from typing import Any, LiteralString
 
 from core.database import sql
 from engagement import changes
-from engagement.alarms.levels import NOTHING_DAYS, REFERENCE_LEVEL
+from engagement.alarms.levels import NOTHING_DAYS, REFERENCE_LEVEL, SETTLED_FOR
 from engagement.models import Alarm, AlarmNight, ScoreSet
 from engagement.scores.active_days import KEPT
 
 ROWS_PER_STATEMENT = 10_000
 # An account that settled is not compared with the time before for so long (``transitions``).
 RESTING = timedelta(weeks=24)
-# Readers see for this long that an account settled (``engagement.alarms.reading``).
-SETTLED_FOR = timedelta(weeks=26)
 # Alarms that ended, and the numbers of nights.
 KEPT_NIGHTS = timedelta(weeks=104)
 

@@ -11,9 +11,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from core.database import locks, nodes, pace
 from core.jobs.kinds import Blocked, Done, Later, More, Outcome
 from core.models import Job
-from engagement import changes
 from engagement.models import Alarm, EventName, HabitPart, ScoreSet
 from engagement.nights import habit_alarms
+from engagement.nights.stored_alarms import tell
 from engagement.scores import uses
 
 EVERY = timedelta(days=7)
@@ -111,5 +111,4 @@ def _store(score_set: ScoreSet, alarms: Sequence[Alarm]) -> None:
     Alarm.objects.bulk_create(
         alarms, update_conflicts=True, unique_fields=_KEY, update_fields=_VALUES
     )
-    changes.stamp(score_set.product_id, {"account": {alarm.account_id for alarm in alarms}})
-    ScoreSet.objects.filter(pk=score_set.pk).update(cached_counts_stale=True, watches_stale=True)
+    tell(score_set, {alarm.account_id for alarm in alarms})

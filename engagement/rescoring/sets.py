@@ -30,7 +30,6 @@ RANGES_PER_STEP = 100
 # A reader may still use a set for a moment after another one has replaced it.
 RETIRED_RETENTION = timedelta(minutes=1)
 ROWS_PER_DELETION = 20_000
-TOO_SLOW = "A statement took too long. The database is busy, or too small for this product."
 
 
 # --- Requesting -----------------------------------------------------------------------------
@@ -113,7 +112,7 @@ def build(job: Job, now: datetime) -> Outcome:
     try:
         is_complete = _build_part(building, now)
     except sql.StatementTimeout as error:
-        raise StepFailed(TOO_SLOW) from error
+        raise StepFailed(sql.TOO_SLOW) from error
     if is_complete:
         return Done()
     return More(building.phase, progress=building.built, total=building.to_build)

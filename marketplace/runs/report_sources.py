@@ -4,10 +4,10 @@ They are jobs of their own, because they take turns of seconds and none of them 
 that rests for minutes after a crash does no harm, unlike with a sync.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from marketplace.source.client import ReportQuery, RowsQuery
 from marketplace.source.errors import MarketplaceError
 
 Report = ReportReading.Report
+Row = TypeVar("Row")
 
 QUEUE: Final = "marketplace reports"
 KINDS: Final = {
@@ -77,11 +78,9 @@ class Transactions(Source):
         ]
 
     def store(self, attempt: Attempt, records: Sequence[msgspec.Raw]) -> int:
-        connection = attempt.connection
-        app = str(connection.app_product_id)
-        rows = [row for record in records if (row := report_rows.read_transaction(record, app))]
-        report_writes.write_transactions(connection.product_id, rows, attempt.now)
-        return len(rows)
+        return _store(
+            attempt, records, report_rows.read_transaction, report_writes.write_transactions
+        )
 
     def end(self, attempt: Attempt) -> Outcome:
         return note_success(attempt)
@@ -103,14 +102,23 @@ class Feedback(Source):
         return [RowsQuery("feedback/details", "feedback", app, first_day=_utc_day(first))]
 
     def store(self, attempt: Attempt, records: Sequence[msgspec.Raw]) -> int:
-        connection = attempt.connection
-        app = str(connection.app_product_id)
-        rows = [row for record in records if (row := report_rows.read_feedback(record, app))]
-        report_writes.write_feedback(connection.product_id, rows, attempt.now)
-        return len(rows)
+        return _store(attempt, records, report_rows.read_feedback, report_writes.write_feedback)
 
     def end(self, attempt: Attempt) -> Outcome:
         return note_success(attempt)
+
+
+def _store(
+    attempt: Attempt,
+    records: Sequence[msgspec.Raw],
+    read: Callable[[msgspec.Raw, str], Row | None],
+    write: Callable[[int, Sequence[Row], datetime], None],
+) -> int:
+    """Write the records of the connection's app; return how many are usable."""
+    app = str(attempt.connection.app_product_id)
+    rows = [row for record in records if (row := read(record, app))]
+    write(attempt.connection.product_id, rows, attempt.now)
+    return len(rows)
 
 
 def note_success(attempt: Attempt) -> Outcome:
