@@ -12,12 +12,9 @@ from config.operations import health, mcp_health
 from config.web import error_pages, guides, static_files
 from console import pages as console_pages
 from console.site import ServiceAdminSite
-from marketplace.ledger import reading
-from marketplace.ledger.vocabulary import EventType
 from notifications.views import ConfirmEmailView
 from readapi import views as readapi
 from readapi.mcp.views import McpView
-from readapi.queries import LicenseEventSource, register_license_events
 
 handler400 = "config.web.error_pages.bad_request"
 handler404 = "config.web.error_pages.not_found"
@@ -25,9 +22,6 @@ handler500 = "config.web.error_pages.server_error"
 
 # Here, because processes without addresses, such as workers, need not load them.
 ServiceAdminSite.pages = console_pages
-register_license_events(
-    LicenseEventSource(reading.events_of, reading.describe, [type.value for type in EventType])
-)
 urlpatterns = [
     *ingestion_urls.DOORS,
     path("v2/workspaces", readapi.WorkspaceList.as_view(), name="v2_workspaces"),

@@ -14,6 +14,7 @@ class MarketplaceConfig(AppConfig):
         # Models cannot be imported earlier.
         import_module("marketplace.forgetting").register_eraser()
         import_module("marketplace.ledger.erasing").register_eraser()
+        import_module("marketplace.ledger.reading").register()
         import_module("marketplace.ledger.recomputation").register()
         import_module("marketplace.runs.scheduling").register_times()
         import_module("marketplace.runs.report_sources").register()

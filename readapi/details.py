@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from engagement.activity import reading
 from engagement.metric_names import Scope
 from engagement.models import Workspace
+from engagement.rules import license_events
 from engagement.scores import history, insights, metrics
 from engagement.scores.history import EventPoints
 from engagement.scores.metrics import AccountMetrics, Metrics
@@ -106,11 +107,11 @@ class AccountDetails(SubjectDetails):
 
     def license_events_record(self) -> list[records.LicenseEventRecord]:
         account = self.subject
-        events = queries.license_events(self.workspace.product)
+        events = license_events.events_of(self.workspace.product_id)
         events = events.filter(cloud_id=account.external_id, withdrawn_at=None)
-        latest = events.order_by("-date", "-known_on", "license", "type", "anchor")
+        latest = events.order_by(*license_events.LATEST_FIRST)
         return [
-            serializers.license_event(event, queries.license_event_text(event), account)
+            serializers.license_event(event, license_events.describe(event), account)
             for event in latest[:MAX_LICENSE_EVENTS]
         ]
 

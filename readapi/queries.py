@@ -1,7 +1,6 @@
 """The read API's queries. Each is limited to one product, and most to one workspace."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -353,38 +352,3 @@ def _same_text(name: str, value: str) -> Q:
         Exact(indexed, Lower(Left(Value(value), INDEXED_TEXT_LENGTH))),
         Exact(Lower(trait), Lower(Value(value))),
     )
-
-
-# --- Licenses -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class LicenseEventSource:
-    """What another app knows of license events: a product's rows, the sentence about one, and all
-    types."""
-
-    rows: Callable[[int], QuerySet[Any]]
-    describe: Callable[[Any], str]
-    types: Sequence[str]
-
-
-_license_events: list[LicenseEventSource] = []
-
-
-def register_license_events(source: LicenseEventSource) -> None:
-    """Read license events from *source*. Other apps are not imported here."""
-    _license_events[:] = [source]
-
-
-def license_events(product: Product) -> QuerySet[Any]:
-    """The product's license events, those that are withdrawn included."""
-    return _license_events[0].rows(product.pk)
-
-
-def license_event_types() -> Sequence[str]:
-    return _license_events[0].types
-
-
-def license_event_text(event: Any) -> str:
-    """What happened, as a sentence."""
-    return _license_events[0].describe(event)

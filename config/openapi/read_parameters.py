@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from config.openapi.pieces import Json, list_query, query
 from engagement.insight_kinds import ACTIVITY_LABELS
 from engagement.metric_names import Scope
+from engagement.rules import license_events
 from engagement.segments.insight_filters import INSIGHT_KINDS
-from marketplace.ledger.vocabulary import EventType
 from readapi import changes, parameters, records, sorting
 from readapi.records import Page
 from readapi.views.base import ReadView
@@ -53,7 +53,7 @@ _PARAMETERS = [
     query("account_id", _ID, "Return only events of this account's licenses."),
     query(
         "type",
-        {"type": "string", "enum": [type.value for type in EventType]},
+        {"type": "string", "enum": list(license_events.labels())},
         "Return only events of this type.",
     ),
     query("since", _DAY, "Return only events from this UTC day on.", example="2026-09-01"),

@@ -1,4 +1,7 @@
-"""The page of a product's licenses: their events by month, and the accounts behind each number."""
+"""The page of a product's licenses: their events by month, and the accounts behind each number.
+
+Each is a CSV file, too.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -6,14 +9,17 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, QueryDict
+from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.http import urlencode
+from django.utils.text import slugify
 
+from access.pages.csv_file import csv_response
 from access.pages.place import find_place
 from access.pages.subject_urls import subject_url
-from engagement.models import Account
+from engagement.models import Account, Product
 from marketplace.ledger import event_texts, monthly
 from marketplace.ledger.monthly import ANNUAL, MONTHLY, OTHER, Count
 from marketplace.ledger.vocabulary import EventType
@@ -70,22 +76,35 @@ class EventRow:
     license: str
 
 
-def licenses_view(request: HttpRequest, site_context: dict[str, Any]) -> HttpResponse:
-    """The table, or with ``type`` the events behind one of its numbers."""
+def licenses_view(request: HttpRequest, site_context: dict[str, Any]) -> HttpResponseBase:
+    """The table, or with ``type`` the events behind one of its numbers.
+
+    With ``file``, as CSV: ``months`` are the table, and ``events`` those behind the number, or all.
+    """
     product_id = find_place(request).product_id
-    if product_id is None:
+    file = request.GET.get("file", "")
+    if product_id is None or file not in ("", "months", "events"):
         raise Http404
-    context: dict[str, Any] = {**site_context, "title": "Licenses", "subtitle": None}
     today = timezone.now().date()
-    if "type" in request.GET:
-        context |= _events_context(request, product_id, today)
+    context: dict[str, Any] = {**site_context, "title": "Licenses", "subtitle": None}
+    if file == "events" or "type" in request.GET:
+        chosen = _parse(request.GET, today)
+        if file:
+            return _csv(
+                product_id, "license-events", _EVENT_HEADS, _event_lines(product_id, chosen)
+            )
+        context |= _events_context(product_id, chosen)
+        context["file_url"] = f"?{request.GET.urlencode()}&file=events"
         return TemplateResponse(request, "config/license_events.html", context)
     months = [_months_before(today.replace(day=1), number) for number in range(MONTHS_SHOWN)]
     counts = monthly.count_by_month(product_id, _TYPES, months[-1], _months_before(months[0], -1))
+    if file:
+        return _csv(product_id, "licenses-by-month", _MONTH_HEADS, _month_lines(counts))
     context |= {
         "months": months,
         "groups": list(_groups(product_id, counts, months)),
         "reasons": list(_reasons(product_id, counts, months)),
+        "files_url": f"?{urlencode({'product': product_id})}&file=",
         "is_empty": not counts,
         "is_first_import": not Ledger.objects.filter(
             product=product_id, filled_at__isnull=False
@@ -168,11 +187,41 @@ def _reasons(
 # --- Behind a number ------------------------------------------------------------------------
 
 
-def _events_context(request: HttpRequest, product_id: int, today: date) -> dict[str, Any]:
-    """Raises Http404 for what no link of the table asks for."""
-    query = request.GET
-    type, term, reason = query["type"], query.get("term", ""), query.get("reason")
-    if type not in _TYPES or (term and term not in _TERMS):
+@dataclass(frozen=True)
+class _Chosen:
+    """Events from *since* to the day before *until*; a *reason* of None stands for all."""
+
+    types: list[str]
+    since: date
+    until: date
+    term: str
+    reason: str | None
+    title: str
+
+    def rows(self, product_id: int, limit: int) -> list[monthly.Row]:
+        """The latest of them."""
+        return self._between(product_id, self.since, self.until, limit)
+
+    def all_rows(self, product_id: int) -> Iterator[list[monthly.Row]]:
+        """All of them, those of each month at once, the latest first."""
+        until = self.until
+        while until > self.since:
+            since = _months_before(until, 1)
+            yield self._between(product_id, since, until, None)
+            until = since
+
+    def _between(
+        self, product_id: int, since: date, until: date, limit: int | None
+    ) -> list[monthly.Row]:
+        return monthly.rows_behind(
+            product_id, self.types, since, until, limit, term=self.term, reason=self.reason
+        )
+
+
+def _parse(query: QueryDict, today: date) -> _Chosen:
+    """The events that the address asks for. Raises Http404 for what no link asks for."""
+    type, term, reason = query.get("type", ""), query.get("term", ""), query.get("reason")
+    if (type and type not in _TYPES) or (term and term not in _TERMS):
         raise Http404
     if "month" in query:
         try:
@@ -184,14 +233,17 @@ def _events_context(request: HttpRequest, product_id: int, today: date) -> dict[
     else:
         since = _months_before(today.replace(day=1), MONTHS_SHOWN - 1)
         until, period = _months_before(today.replace(day=1), -1), f"since {since:%B %Y}"
-    rows = monthly.rows_behind(
-        product_id, type, since, until, MAX_ROWS + 1, term=term, reason=reason
-    )
     title = event_texts.title(type) + (f", {_TERMS[term]}" if term else "")
     if reason is not None:
         title += f": {event_texts.reason_text(reason) or 'no reason given'}"
+    types = [type] if type else [each.value for each in EventType]
+    return _Chosen(types, since, until, term, reason, f"{title}, {period}")
+
+
+def _events_context(product_id: int, chosen: _Chosen) -> dict[str, Any]:
+    rows = chosen.rows(product_id, MAX_ROWS + 1)
     return {
-        "title": f"{title}, {period}",
+        "title": chosen.title,
         "rows": list(_event_rows(product_id, rows[:MAX_ROWS])),
         "is_cut": len(rows) > MAX_ROWS,
         "max_rows": MAX_ROWS,
@@ -200,12 +252,9 @@ def _events_context(request: HttpRequest, product_id: int, today: date) -> dict[
 
 
 def _event_rows(product_id: int, rows: Sequence[monthly.Row]) -> Iterator[EventRow]:
-    accounts = Account.objects.filter(
-        product=product_id, external_id__in={row.cloud_id for row in rows}
-    ).only("external_id", "traits", "is_identified", "product_id")
-    by_id = {account.external_id: account for account in accounts}
+    accounts = _accounts(product_id, rows)
     for row in rows:
-        account = by_id.get(row.cloud_id)
+        account = accounts.get(row.cloud_id)
         yield EventRow(
             (account and account.name) or row.cloud_id or "No site",
             subject_url(account, "account", None) if account and account.is_identified else "",
@@ -213,3 +262,40 @@ def _event_rows(product_id: int, rows: Sequence[monthly.Row]) -> Iterator[EventR
             event_texts.details_text(row.details),
             row.license,
         )
+
+
+def _accounts(product_id: int, rows: Sequence[monthly.Row]) -> dict[str, Account]:
+    """The accounts of the rows by their Cloud IDs."""
+    accounts = Account.objects.filter(
+        product=product_id, external_id__in={row.cloud_id for row in rows}
+    ).only("external_id", "traits", "is_identified", "product_id")
+    return {account.external_id: account for account in accounts}
+
+
+# --- Files ----------------------------------------------------------------------------------
+
+_MONTH_HEADS = ("month", "event", "term", "reason", "events", "seats")
+_EVENT_HEADS = ("date", "event", "term", "details", "license", "tracking_id", "name")
+
+
+def _csv(
+    product_id: int, name: str, heads: Sequence[str], lines: Iterator[Sequence[Any]]
+) -> HttpResponseBase:
+    product = Product.objects.get(pk=product_id)
+    return csv_response(f"{slugify(product.name)[:50]}_{name}", heads, lines)
+
+
+def _month_lines(counts: Sequence[Count]) -> Iterator[Sequence[Any]]:
+    for count in counts:
+        month = f"{count.month:%Y-%m}"
+        yield month, count.type, count.term, count.reason, count.events, count.seats
+
+
+def _event_lines(product_id: int, chosen: _Chosen) -> Iterator[Sequence[Any]]:
+    for rows in chosen.all_rows(product_id):
+        accounts = _accounts(product_id, rows)
+        for row in rows:
+            account = accounts.get(row.cloud_id)
+            details = event_texts.details_text(row.details)
+            name = account.name if account else ""
+            yield row.date, row.type, row.term, details, row.license, row.cloud_id, name

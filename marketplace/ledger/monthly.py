@@ -37,12 +37,13 @@ class Count:
 
 @dataclass(frozen=True)
 class Row:
-    """An event behind a number."""
+    """An event behind a number. ``term`` is empty for types without one."""
 
     cloud_id: str
     license: str
     date: date
     type: str
+    term: str
     details: dict[str, Any]
 
 
@@ -89,7 +90,7 @@ _COUNTS: LiteralString = (
 _ROWS: LiteralString = (
     _EVENTS
     + """
-    SELECT cloud_id, license, date, type, details::text FROM termed
+    SELECT cloud_id, license, date, type, term, details::text FROM termed
     WHERE (%(term)s = '' OR term = %(term)s) AND (%(reason)s::text IS NULL OR reason = %(reason)s)
     ORDER BY date DESC, license, type, anchor LIMIT %(limit)s
 """
@@ -106,24 +107,24 @@ def count_by_month(product_id: int, types: list[str], since: date, until: date) 
 
 def rows_behind(
     product_id: int,
-    type: str,
+    types: list[str],
     since: date,
     until: date,
-    limit: int,
+    limit: int | None = None,
     *,
     term: str = "",
     reason: str | None = None,
 ) -> list[Row]:
-    """The latest events that a number counts; a *reason* of None stands for all."""
+    """The events that numbers count, the latest first; a *reason* of None stands for all."""
     parameters = {
-        **_parameters(product_id, [type], since, until),
+        **_parameters(product_id, types, since, until),
         "term": term,
         "reason": reason,
         "limit": limit,
     }
     return [
-        Row(cloud_id, license, day, event_type, msgspec.json.decode(details))
-        for cloud_id, license, day, event_type, details in sql.fetch(_ROWS, parameters)
+        Row(cloud_id, license, day, type, own_term, msgspec.json.decode(details))
+        for cloud_id, license, day, type, own_term, details in sql.fetch(_ROWS, parameters)
     ]
 
 

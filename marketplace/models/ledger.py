@@ -8,7 +8,8 @@ from typing import Any
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Func, Q, Value
+from django.db.models.functions import Concat
 
 from engagement.models import Product
 from engagement.models.subjects import EXTERNAL_ID_LENGTH
@@ -197,6 +198,15 @@ class Feedback(models.Model):
         return f"{self.type} on {self.date}"
 
 
+# Orders events of one moment, for cursors, which have only numbers.
+EVENT_ID_HASH = Func(
+    Concat("license", Value(" "), "type", Value(" "), "anchor", output_field=models.TextField()),
+    Value(0),
+    function="hashtextextended",
+    output_field=models.BigIntegerField(),
+).bitand(2**63 - 1)
+
+
 class LicenseEvent(models.Model):
     """What happened to a license, as it follows from everything known.
 
@@ -227,8 +237,12 @@ class LicenseEvent(models.Model):
             models.Index(fields=["product", "cloud_id", "date"], name="license_event_account"),
             # A product's events by month.
             models.Index(fields=["product", "type", "date"], name="license_event_type"),
-            # What changed since a reader's last look.
-            models.Index(fields=["product", "changed_at"], name="license_event_changed"),
+            # All events of a product, the latest first, page by page.
+            models.Index(F("product"), F("date"), EVENT_ID_HASH, name="license_event_date"),
+            # What changed since a reader's last look, page by page.
+            models.Index(
+                F("product"), F("changed_at"), EVENT_ID_HASH, name="license_event_changed"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -5,17 +5,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-from django.db.models import BigIntegerField, F, QuerySet, TextField, Value
-from django.db.models.expressions import Func
+from django.db.models import F, QuerySet
 from django.db.models.fields.tuple_lookups import Tuple, TupleGreaterThan, TupleLessThan
-from django.db.models.functions import Concat
 from django.utils import timezone
 from rest_framework.response import Response
 
 from engagement.models import Account
-from readapi import changes, pagination, parameters, queries, serializers
+from engagement.rules import license_events
+from readapi import changes, pagination, parameters, serializers
 from readapi.pagination import Cursor, Order
-from readapi.parameters import MAX_INTEGER
 from readapi.records import LicenseEventRecord
 from readapi.views.base import ReadView
 
@@ -57,8 +55,6 @@ class _EventOrder(Order):
 
 _BY_DATE = _EventOrder(("date", "id_hash"), descending=True)
 _BY_CHANGE = _EventOrder(("changed_at", "id_hash"))
-_ID = Concat("license", Value(" "), "type", Value(" "), "anchor", output_field=TextField())
-_ID_HASH = Func(_ID, Value(0), function="hashtextextended", output_field=BigIntegerField())
 
 
 class LicenseEventList(ReadView):
@@ -82,7 +78,7 @@ class LicenseEventList(ReadView):
     MAX_LIMIT = parameters.MAX_RANKED_LIMIT
 
     def build_response(self) -> Response:
-        rows = queries.license_events(self.product).annotate(id_hash=_ID_HASH.bitand(MAX_INTEGER))
+        rows = license_events.events_of(self.product.pk)
         if "changed_since" in self.parameters:
             return self._changes_response(rows)
         rows = self._filter(rows)
@@ -98,7 +94,7 @@ class LicenseEventList(ReadView):
         if (account_id := parameters.id_number(query, "account_id")) is not None:
             accounts = Account.objects.filter(product=self.product, pk=account_id)
             rows = rows.filter(cloud_id__in=list(accounts.values_list("external_id", flat=True)))
-        if (type := parameters.choice(query, "type", queries.license_event_types())) is not None:
+        if (type := parameters.choice(query, "type", list(license_events.labels()))) is not None:
             rows = rows.filter(type=type)
         if since is not None:
             rows = rows.filter(date__gte=since)
@@ -132,6 +128,6 @@ class LicenseEventList(ReadView):
         ).only("external_id", "traits")
         by_id = {account.external_id: account for account in accounts}
         return [
-            serializers.license_event(row, queries.license_event_text(row), by_id.get(row.cloud_id))
+            serializers.license_event(row, license_events.describe(row), by_id.get(row.cloud_id))
             for row in rows
         ]

@@ -1,31 +1,21 @@
 """An account's page tells what happened to its licenses."""
 
+import csv
+import io
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
+import pytest
 from django.test import Client
 from django.urls import reverse
 
+from console.dashboard import licenses as dashboard_licenses
 from engagement.models import Account, Product
-from marketplace.models import Ledger, LicenseEvent
+from marketplace.models import Ledger
+from tests.license_events import add_event
 
 SEEN_AT = datetime(2026, 6, 1, tzinfo=UTC)
-
-
-def add_event(product: Product, type: str, day: str, **fields: Any) -> None:
-    on = date.fromisoformat(day)
-    values: dict[str, Any] = {
-        "license": "E-1",
-        "anchor": day,
-        "cloud_id": "site-a",
-        "details": {},
-        "sources": ["sync"],
-        "recorded_at": SEEN_AT,
-        "changed_at": SEEN_AT,
-    }
-    LicenseEvent.objects.create(
-        product=product, type=type, **{"date": on, "known_on": on, **values, **fields}
-    )
 
 
 def an_account(product: Product) -> Account:
@@ -140,6 +130,58 @@ def test_a_number_opens_its_accounts(reader: Client, acme: Product, globex: Prod
     assert "E-2" in everywhere and "E-1" not in everywhere
 
 
+def lines(reader: Client, product: Product, **query: str) -> list[dict[str, str]]:
+    answer = reader.get(reverse("admin:licenses"), {"product": str(product.pk), **query})
+    assert answer.status_code == 200
+    assert answer["Content-Disposition"].startswith('attachment; filename="acme_license')
+    text = b"".join(cast(Iterable[bytes], answer.streaming_content)).decode()
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def test_the_table_and_its_events_are_files(
+    reader: Client, acme: Product, globex: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = an_account(acme)
+    Account.objects.filter(pk=account.pk).update(traits={"name": "=Initech"})
+    term(acme, "E-1", 30, details={"reason": "merging"})
+    term(acme, "E-2", 365, cloud_id="site-b")
+    term(acme, "E-3", 30, cloud_id="", withdrawn_at=SEEN_AT)
+    add_event(acme, "feedback", THIS_MONTH, license="E-2", details={"type": "unsubscribe"})
+    term(globex, "E-9", 30)
+    monkeypatch.setattr(dashboard_licenses, "MAX_ROWS", 1)
+    html = licenses(reader, acme)
+    assert "file=months" in html and "file=events" in html
+    month = f"{THIS_MONTH:%Y-%m}"
+    assert [row for row in lines(reader, acme, file="months") if row["event"] == "churned"] == [
+        {"month": month, "event": "churned", "term": "annual", "reason": "", "events": "1",
+         "seats": "0"},
+        {"month": month, "event": "churned", "term": "monthly", "reason": "merging",
+         "events": "1", "seats": "0"},
+    ]  # fmt: skip
+    # The page has the first row only.
+    assert "Only the latest 1 are shown" in licenses(reader, acme, type="churned", month=month)
+    churned = lines(reader, acme, file="events", type="churned", month=month)
+    assert [(row["license"], row["term"]) for row in churned] == [
+        ("E-1", "monthly"),
+        ("E-2", "annual"),
+    ]
+    assert churned[0] == {
+        "date": str(THIS_MONTH), "event": "churned", "term": "monthly",
+        "details": "reason: sites were merged", "license": "E-1", "tracking_id": "site-a",
+        "name": "'=Initech",
+    }  # fmt: skip
+    annual = {"type": "churned", "term": "annual", "reason": ""}
+    assert [row["license"] for row in lines(reader, acme, file="events", **annual)] == ["E-2"]
+    # All types, also those without a row in the table, of the months of the table.
+    everything = lines(reader, acme, file="events")
+    assert sorted((row["event"], row["license"]) for row in everything) == [
+        ("churned", "E-1"), ("churned", "E-2"), ("feedback", "E-2"),
+        ("purchased", "E-1"), ("purchased", "E-3"),
+    ]  # fmt: skip
+    dates = [row["date"] for row in everything]
+    assert dates == sorted(dates, reverse=True)
+
+
 def test_others_licenses_and_made_up_links_are_not_found(
     reader: Client, acme: Product, globex: Product
 ) -> None:
@@ -151,6 +193,8 @@ def test_others_licenses_and_made_up_links_are_not_found(
         {"type": "churned", "month": "2026-13"},
         {"type": "churned", "month": "9999-12"},
         {"type": "churned", "term": "weekly"},
+        {"file": "pdf"},
+        {"file": "events", "type": "bought"},
     ):
         assert reader.get(address, {"product": str(acme.pk), **query}).status_code == 404, query
 

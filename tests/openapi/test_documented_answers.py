@@ -15,6 +15,7 @@ from config.openapi import assembly
 from core import credentials
 from core.rate_limits import RateLimit
 from engagement.models import Product, Workspace
+from engagement.rules import license_events
 from ingestion import validation, views
 from ingestion.doors import bodies
 from ingestion.inbox import group_commit
@@ -129,7 +130,7 @@ def while_unreachable(send: Callable[[], Any]) -> Any:
     error.__cause__ = psycopg.OperationalError("the connection is closed")
     with (
         mock.patch.object(queries, "workspaces", side_effect=error),
-        mock.patch.object(queries, "license_events", side_effect=error),
+        mock.patch.object(license_events, "events_of", side_effect=error),
     ):
         return send()
 

@@ -1,6 +1,6 @@
 """GET /v2/license-events, and expand=license_events of an account."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -10,26 +10,11 @@ from engagement.models import Product, Workspace
 from marketplace.models import LicenseEvent
 from readapi.models import ApiToken
 from tests.cases import each
+from tests.license_events import RECORDED_AT, add_event
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account
 
 URL = "/v2/license-events"
-LONG_AGO = datetime(2026, 3, 1, tzinfo=UTC)
-
-
-def add_event(product: Product, type: str, day: str, **fields: Any) -> LicenseEvent:
-    defaults: dict[str, Any] = {
-        "license": "E-1",
-        "anchor": day,
-        "cloud_id": "site-a",
-        "details": {},
-        "sources": ["sync"],
-        "recorded_at": LONG_AGO,
-        "changed_at": LONG_AGO,
-    }
-    on = date.fromisoformat(day)
-    values = {"date": on, "known_on": on, **defaults, **fields}
-    return LicenseEvent.objects.create(product=product, type=type, **values)
 
 
 def types(body: dict[str, Any]) -> list[str]:
@@ -40,7 +25,7 @@ def types(body: dict[str, Any]) -> list[str]:
 def life(acme: Product) -> None:
     add_event(acme, "evaluation_started", "2026-03-01")
     add_event(acme, "evaluation_bought", "2026-03-31", details={"seats": 25})
-    add_event(acme, "churned", "2026-04-30", withdrawn_at=LONG_AGO)
+    add_event(acme, "churned", "2026-04-30", withdrawn_at=RECORDED_AT)
     add_event(acme, "renewed", "2026-04-30", details={"until": "2026-05-30", "gap_days": 12})
     add_event(acme, "purchased", "2026-03-31", license="E-2", cloud_id="site-b")
 
@@ -157,7 +142,7 @@ def test_a_mirror_gets_what_changed_and_nothing_twice(acme_reads: Reads, life: N
     assert later["data"] == []
 
     LicenseEvent.objects.filter(type="renewed").update(
-        withdrawn_at=LONG_AGO, changed_at=LONG_AGO + timedelta(days=1)
+        withdrawn_at=RECORDED_AT, changed_at=RECORDED_AT + timedelta(days=1)
     )
     changed = acme_reads(later["_links"]["changes"]).json()
     assert types(changed) == ["renewed"] and changed["data"][0]["withdrawn_at"]

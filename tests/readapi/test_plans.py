@@ -11,6 +11,7 @@ from core.database import sql
 from engagement.models import Product, Segment, Workspace
 from tests.cases import each
 from tests.database import one_server
+from tests.license_events import add_event
 from tests.readapi.conftest import Reads
 from tests.readapi.scored import account_id, fill, user_id
 
@@ -25,7 +26,9 @@ LARGE = {
     "engagement_event",
     "engagement_membership",
     "engagement_alarm",
+    "marketplace_licenseevent",
 }
+_LARGE_NAMES = {"large": ["engagement\\_%", "license\\_event%", "marketplace\\_licenseevent%"]}
 
 
 @pytest.fixture
@@ -43,12 +46,14 @@ def forget_statistics() -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "WITH stats AS MATERIALIZED (SELECT * FROM pg_stats "
-            "                            WHERE tablename LIKE 'engagement\\_%') "
-            "SELECT pg_clear_attribute_stats(schemaname, tablename, attname, inherited) FROM stats"
+            "                            WHERE tablename LIKE ANY(%(large)s)) "
+            "SELECT pg_clear_attribute_stats(schemaname, tablename, attname, inherited) FROM stats",
+            _LARGE_NAMES,
         )
         cursor.execute(
             "SELECT pg_clear_relation_stats('public', relname) FROM pg_class "
-            "WHERE relname LIKE 'engagement\\_%' AND relkind IN ('r', 'i')"
+            "WHERE relname LIKE ANY(%(large)s) AND relkind IN ('r', 'i')",
+            _LARGE_NAMES,
         )
 
 
@@ -122,6 +127,7 @@ ADDRESSES = [
     "/v2/accounts?workspace_id={workspace}&trait=plan:pro",
     "/v2/accounts?workspace_id={workspace}&activity=falling",
     "/v2/accounts?workspace_id={workspace}&activity=steady&insight=breadth_narrowing",
+    "/v2/license-events?type=churned",
     "/v2/accounts/{account}/users?workspace_id={workspace}&expand=traits,metrics&total=true",
     "/v2/users?workspace_id={workspace}&email=ann@initech.example&expand=metrics",
     "/v2/users?workspace_id={workspace}&tracking_id=ann",
@@ -181,3 +187,25 @@ def test_members_by_score_are_one_range_of_the_ranking_index(
     # Which says nothing on top of the set: a set is of one product.
     assert ranked["Filter"] == f"(product_id = {filled.product_id})"
     assert not [node for node in nodes(page) if node["Node Type"] == "Sort"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "index"),
+    [("", "license_event_date"), ("&changed_since=start", "license_event_changed")],
+)
+def test_pages_of_license_events_are_one_range_of_an_index(
+    parameters: str, index: str, plans: Any, acme_reads: Reads, acme: Product
+) -> None:
+    for number in range(5):
+        add_event(acme, "seats_up", "2026-04-01", license=f"E-{number}")
+    forget_statistics()
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_sort = off")
+        cursor.execute("SET LOCAL enable_incremental_sort = off")
+    address = f"/v2/license-events?limit=2{parameters}"
+    for is_first in (True, False):
+        (page,) = (plan for plan in plans(acme_reads, address) if index in str(plan))
+        (scan,) = (node for node in nodes(page) if node.get("Index Name") == index)
+        assert ("ROW" in scan["Index Cond"]) != is_first
+        assert not [node for node in nodes(page) if "Sort" in node["Node Type"]]
+        address = acme_reads(address).json()["_links"]["next"]
