@@ -1,7 +1,7 @@
 """Where a run ends, and the next one of changes begins."""
 
-from datetime import date, timedelta
-from typing import Any, NamedTuple
+from datetime import date, datetime, timedelta
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -10,11 +10,16 @@ from engagement.changes import Benchmarks
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Workspace
 
+# A transaction that writes license events ends within that time. Later ones are in the next run.
+_SETTLED: Final = timedelta(minutes=5)
+
 
 class Cursor(msgspec.Struct, frozen=True):
     """A state of a workspace: the latest change stamp and the benchmarks that scores show.
 
     ``day`` is the last UTC day whose scores are exported. ``run`` is the run that ended there.
+    License events that changed before ``events_at`` are exported; None in a cursor of an older
+    release.
     """
 
     score_set: int
@@ -23,6 +28,7 @@ class Cursor(msgspec.Struct, frozen=True):
     user_benchmarks: Benchmarks
     day: date
     run: int = 0
+    events_at: datetime | None = None
 
     def benchmarks(self, scope: Scope) -> Benchmarks:
         return self.user_benchmarks if scope == "user" else self.account_benchmarks
@@ -47,7 +53,7 @@ def cursor_of(stored: Any) -> Cursor:
     return msgspec.convert(stored, Cursor)
 
 
-def current_cursor(workspace: Workspace, run: int) -> Cursor:
+def current_cursor(workspace: Workspace, run: int, now: datetime) -> Cursor:
     """The state of the workspace now. Read it before the rows: what changes in between is in the
     next run of changes."""
     score_set = workspace.scores
@@ -60,6 +66,7 @@ def current_cursor(workspace: Workspace, run: int) -> Cursor:
         user_benchmarks=Benchmarks.of(score_set, "user"),
         day=score_set.scored_day - timedelta(days=1),
         run=run,
+        events_at=now - _SETTLED,
     )
 
 

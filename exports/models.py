@@ -20,6 +20,7 @@ class Table(models.TextChoices):
     USERS = "users", "Users"
     ACCOUNT_SCORES = "account_scores", "Scores of accounts per day"
     USER_SCORES = "user_scores", "Scores of users per day"
+    LICENSE_EVENTS = "license_events", "License events"
 
 
 class Extent(models.TextChoices):

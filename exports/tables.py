@@ -4,17 +4,18 @@ No column depends on anything that changes without a change stamp or a moved ben
 changes has all that changed.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 from engagement import changes
-from engagement.activity.reading import shown_alarms
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
-from engagement.orders.columns import COLUMNS, ColumnType, Facts
+from engagement.orders.columns import COLUMNS, ColumnType, Facts, with_facts
 from engagement.orders.columns import Column as SubjectColumn
+from engagement.rules import license_events
 from engagement.scopes import SubjectKind, get_kind
 from engagement.scores.histories import recent_scores
 from engagement.scores.metrics import compute_scores
@@ -84,7 +85,9 @@ def _columns(own_id: str, names: str) -> list[SubjectColumn]:
 
 
 _ACCOUNT_COLUMNS = _columns(
-    *("groupId", f"name domain {_SCORES} active_users total_users {_TIMES} activity activity_since")
+    "groupId",
+    f"name domain {_SCORES} active_users total_users {_TIMES} activity activity_since "
+    "last_license_event last_license_event_on",
 )
 _USER_COLUMNS = _columns("userId", f"email name account_id {_SCORES} {_TIMES}")
 
@@ -118,9 +121,7 @@ def _read_rows(kind: SubjectKind, span: Span, after: int) -> tuple[list[int], li
     is_account = kind.scope == "account"
     columns += ("active_users", "total_users", "activity") if is_account else ("user__account",)
     rows = kind.engagement_rows(span.score_set).select_related(kind.scope).only(*columns)
-    if is_account:
-        rows = rows.annotate(shown_alarms=shown_alarms(span.score_set))
-    rows = rows.order_by(kind.id_column)
+    rows = with_facts(rows, span.score_set, kind).order_by(kind.id_column)
     if span.since is None:
         page = list(rows.filter(**{f"{kind.id_column}__gt": after})[:ROWS_PER_FETCH])
         return [kind.subject_id(row) for row in page], page
@@ -178,11 +179,62 @@ def _days(span: Span, scores: Sequence[float]) -> list[tuple[date, float]]:
     ]
 
 
+# --- License events -------------------------------------------------------------------------
+
+_EVENT_COLUMNS = (
+    Column("id", "text", "of the event; corrections do not change it"),
+    Column("license", "text", "the license's number, by which it was first met"),
+    Column("type", "text", "what happened"),
+    Column("date", "day", "the day on which it was true"),
+    Column("known_on", "day", "the first day on which there was evidence"),
+    Column("text", "text", "the event as a sentence"),
+    Column("details", "json", "what the type says more about"),
+    Column("sources", "text", "where the evidence is from, separated by commas"),
+    Column("tracking_id", "text", "the Cloud ID, which is the groupId of its account"),
+    Column("recorded_at", "time", "when it was first recorded"),
+    Column("changed_at", "time", "when it last changed"),
+    _DELETED,
+)
+
+
+def _read_events(span: Span, after: int) -> Chunk:
+    """The events of the next days; *after* is the ordinal of a day. A day is never divided."""
+    rows = license_events.events_of(span.score_set.product_id)
+    if after:
+        rows = rows.filter(date__gt=date.fromordinal(after))
+    if span.since is None:
+        rows = rows.filter(withdrawn_at=None)
+    elif span.since.events_at is not None:
+        rows = rows.filter(changed_at__gte=span.since.events_at)
+    rows = rows.order_by("date", "id_hash")
+    page = list(rows[:ROWS_PER_FETCH])
+    if len(page) < ROWS_PER_FETCH:
+        return Chunk([_event_row(row) for row in page], None)
+    last = page[-1].date
+    if page[0].date < last:
+        page = [row for row in page if row.date < last]
+    else:
+        page = list(rows.filter(date=last))
+    return Chunk([_event_row(row) for row in page], page[-1].date.toordinal())
+
+
+def _event_row(row: Any) -> Row:
+    id = f"{row.license}/{row.type}/{row.anchor}"
+    if row.withdrawn_at is not None:
+        return (id, *(None,) * (len(_EVENT_COLUMNS) - 2), True)
+    details = json.dumps(row.details, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return (
+        *(id, row.license, row.type, row.date, row.known_on, license_events.describe(row), details),
+        *(",".join(row.sources), row.cloud_id, row.recorded_at, row.changed_at, False),
+    )
+
+
 TABLES: dict[Table, TableInfo] = {
     Table.ACCOUNTS: _subject_table("account", _ACCOUNT_COLUMNS),
     Table.USERS: _subject_table("user", _USER_COLUMNS),
     Table.ACCOUNT_SCORES: TableInfo("account", _SCORE_COLUMNS, _day_scores("account")),
     Table.USER_SCORES: TableInfo("user", _SCORE_COLUMNS, _day_scores("user")),
+    Table.LICENSE_EVENTS: TableInfo("account", _EVENT_COLUMNS, _read_events),
 }
 
 

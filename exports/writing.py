@@ -74,7 +74,7 @@ class _Writer:
         job, run = self._job, self._run
         score_set = _published_scores(run.export)
         if run.until is None or cursors.cursor_of(run.until).score_set != score_set.pk:
-            until = cursors.current_cursor(run.export.workspace, run.pk)
+            until = cursors.current_cursor(run.export.workspace, run.pk, self._now())
             runs.begin(job, run, until, self._now())
         if run.table_number == len(run.export.tables):
             content = manifest.build_manifest(run, self._now())

@@ -1,5 +1,6 @@
 """The filters of lists: parameters become conditions on ranked rows."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -8,11 +9,14 @@ from django.db.models import QuerySet
 from engagement.insight_kinds import ACTIVITY_LABELS, ActivityState, InsightKind
 from engagement.metric_names import Scope
 from engagement.models import Segment, Workspace
+from engagement.rules import license_events
 from engagement.rules.rules import (
+    MAX_DAYS,
     MAX_TEXT_LENGTH,
     MAX_TRAIT_NAME_LENGTH,
     ActivityCondition,
     Condition,
+    LicenseEventCondition,
     MetricCondition,
     Rule,
     TraitCondition,
@@ -83,8 +87,22 @@ def parse(query: Parameters, scope: Scope) -> ListFilter:
     conditions += [_trait_condition(*pair) for pair in parameters.traits_equal(query)]
     if state := parameters.choice(query, "activity", tuple(ACTIVITY_LABELS)):
         conditions.append(ActivityCondition(cast(ActivityState, state)))
+    conditions += _license_event_conditions(query)
     insight = parameters.choice(query, "insight", INSIGHT_KINDS)
     return ListFilter(scope, lookups, tuple(conditions), cast(InsightKind | None, insight))
+
+
+def _license_event_conditions(query: Parameters) -> Iterator[LicenseEventCondition]:
+    event = parameters.choice(query, "license_event", tuple(license_events.labels()))
+    days = parameters.id_number(query, "license_event_days")
+    if event is not None and (days is None or days <= MAX_DAYS):
+        yield LicenseEventCondition(event, "happened", days)
+    elif days is not None:
+        raise InvalidRequest(
+            "invalid_parameter",
+            f"license_event_days goes with license_event, and is at most {MAX_DAYS:,}.",
+            "license_event_days",
+        )
 
 
 def _trait_condition(name: str, value: str) -> TraitCondition:

@@ -7,6 +7,7 @@ from config.openapi.pieces import Json, list_query, query
 from engagement.insight_kinds import ACTIVITY_LABELS
 from engagement.metric_names import Scope
 from engagement.rules import license_events
+from engagement.rules.rules import MAX_DAYS
 from engagement.segments.insight_filters import INSIGHT_KINDS
 from readapi import changes, parameters, records, sorting
 from readapi.records import Page
@@ -86,6 +87,16 @@ _PARAMETERS = [
         "activity",
         {"type": "string", "enum": list(ACTIVITY_LABELS)},
         "Return only accounts whose activity is in this state, as the last night told it.",
+    ),
+    query(
+        "license_event",
+        {"type": "string", "enum": list(license_events.labels())},
+        "Return only accounts to whose licenses this happened.",
+    ),
+    query(
+        "license_event_days",
+        {**_ID, "maximum": MAX_DAYS},
+        "With `license_event`: within this number of UTC days, including today.",
     ),
     query(
         "changed_since",

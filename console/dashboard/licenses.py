@@ -88,12 +88,12 @@ def licenses_view(request: HttpRequest, site_context: dict[str, Any]) -> HttpRes
     today = timezone.now().date()
     context: dict[str, Any] = {**site_context, "title": "Licenses", "subtitle": None}
     if file == "events" or "type" in request.GET:
-        chosen = _parse(request.GET, today)
+        events = _parse(request.GET, today)
         if file:
             return _csv(
-                product_id, "license-events", _EVENT_HEADS, _event_lines(product_id, chosen)
+                product_id, "license-events", _EVENT_HEADS, _event_lines(product_id, events)
             )
-        context |= _events_context(product_id, chosen)
+        context |= _events_context(product_id, events)
         context["file_url"] = f"?{request.GET.urlencode()}&file=events"
         return TemplateResponse(request, "config/license_events.html", context)
     months = [_months_before(today.replace(day=1), number) for number in range(MONTHS_SHOWN)]
@@ -188,7 +188,7 @@ def _reasons(
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class _Events:
     """Events from *since* to the day before *until*; a *reason* of None stands for all."""
 
     types: list[str]
@@ -218,7 +218,7 @@ class _Chosen:
         )
 
 
-def _parse(query: QueryDict, today: date) -> _Chosen:
+def _parse(query: QueryDict, today: date) -> _Events:
     """The events that the address asks for. Raises Http404 for what no link asks for."""
     type, term, reason = query.get("type", ""), query.get("term", ""), query.get("reason")
     if (type and type not in _TYPES) or (term and term not in _TERMS):
@@ -237,13 +237,13 @@ def _parse(query: QueryDict, today: date) -> _Chosen:
     if reason is not None:
         title += f": {event_texts.reason_text(reason) or 'no reason given'}"
     types = [type] if type else [each.value for each in EventType]
-    return _Chosen(types, since, until, term, reason, f"{title}, {period}")
+    return _Events(types, since, until, term, reason, f"{title}, {period}")
 
 
-def _events_context(product_id: int, chosen: _Chosen) -> dict[str, Any]:
-    rows = chosen.rows(product_id, MAX_ROWS + 1)
+def _events_context(product_id: int, events: _Events) -> dict[str, Any]:
+    rows = events.rows(product_id, MAX_ROWS + 1)
     return {
-        "title": chosen.title,
+        "title": events.title,
         "rows": list(_event_rows(product_id, rows[:MAX_ROWS])),
         "is_cut": len(rows) > MAX_ROWS,
         "max_rows": MAX_ROWS,
@@ -291,8 +291,8 @@ def _month_lines(counts: Sequence[Count]) -> Iterator[Sequence[Any]]:
         yield month, count.type, count.term, count.reason, count.events, count.seats
 
 
-def _event_lines(product_id: int, chosen: _Chosen) -> Iterator[Sequence[Any]]:
-    for rows in chosen.all_rows(product_id):
+def _event_lines(product_id: int, events: _Events) -> Iterator[Sequence[Any]]:
+    for rows in events.all_rows(product_id):
         accounts = _accounts(product_id, rows)
         for row in rows:
             account = accounts.get(row.cloud_id)

@@ -6,7 +6,7 @@ Their labels, orders, and values are those of ``engagement.orders.columns``, as 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -40,6 +40,7 @@ from engagement.orders.columns import (
     trait_column,
     trait_text,
 )
+from engagement.rules.texts import license_event_label
 from engagement.scopes import ACCOUNTS, SubjectKind
 from engagement.scores.insights import EVALUATION, account_facts
 from engagement.scores.metrics import compute_scores
@@ -213,6 +214,14 @@ def _first_seen(row: Any, context: RowContext) -> SafeString:
     return format_ago(context.subject(row).first_seen_at, context.now)
 
 
+def _license_event(row: Any, context: RowContext) -> str | SafeString:
+    event = row.last_license_event
+    if event is None:
+        return "–"
+    day = date_format(date.fromisoformat(event["date"]), "j M Y")
+    return format_html("{} <small>{}</small>", license_event_label(event["type"]), day)
+
+
 # A line does not begin with it.
 _SEPARATOR = "\N{NO-BREAK SPACE}· "
 
@@ -291,6 +300,10 @@ _ALL = [
     _listed("account", _account, COLUMNS["account_name"], _ACCOUNT, "Account"),
     _listed("last_active", _last_active, COLUMNS["last_active_at"]),
     _listed("license", _license, COLUMNS["renewal"], _LICENSE, "License"),
+    _listed(
+        *("license_event", _license_event, COLUMNS["last_license_event"]),
+        "last_license_event last_license_event_on",
+    ),
     _listed("renewal", _renewal, COLUMNS["renewal"]),
     _listed("mrr", _mrr, COLUMNS["mrr"]),
     _listed("first_seen", _first_seen, COLUMNS["first_seen_at"]),

@@ -2,18 +2,26 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from django.db.models import Q
 
 from access.pages.subject_urls import SEGMENT_PARAM
-from console.lists.state import ACTIVE_PATTERN, TRAIT_FILTER, InvalidAddress, ListState
+from console.lists.state import (
+    ACTIVE_PATTERN,
+    LICENSE_EVENT_PATTERN,
+    TRAIT_FILTER,
+    InvalidAddress,
+    ListState,
+)
 from engagement.insight_kinds import ACTIVITY_LABELS, INSIGHTS, InsightKind
 from engagement.license_traits import LICENSE_STATUS_TRAIT, LICENSE_TYPE_TRAIT
 from engagement.models import ScoreSet, Segment
 from engagement.money import MRR_LABEL, MRR_TRAIT, format_cents
+from engagement.rules import license_events
 from engagement.rules.rules import InsightCondition, InvalidRule, Rule, parse_rule
+from engagement.rules.texts import license_event_label
 from engagement.segments import members
 from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
 
@@ -36,6 +44,7 @@ _ACTIVITIES: dict[str, str] = {
     state: label.capitalize() for state, label in ACTIVITY_LABELS.items()
 }
 _INSIGHT_LABELS: dict[str, str] = {kind: info.label for kind, info in INSIGHTS.items()}
+_EVENT_DAYS = (7, 30, 90, 365)
 LICENSE_STATUSES = {"active": "Active", "inactive": "Inactive", "cancelled": "Cancelled"}
 NO_MRR = "none"
 # In cents.
@@ -105,7 +114,7 @@ def list_filter(state: ListState, score_set: ScoreSet, segment: Segment | None) 
 
 
 def list_rule(state: ListState) -> Rule:
-    """The conditions that the license, trait, and activity filters stand for."""
+    """The conditions that all filters but those of the segment and the insight stand for."""
     try:
         return parse_rule({"conditions": list(_conditions(state))}, state.scope)
     except InvalidRule as error:
@@ -122,6 +131,9 @@ def _conditions(state: ListState) -> Iterator[dict[str, Any]]:
             yield {"kind": "activity", "state": value}
         elif name == "license_status":
             yield _trait_is(LICENSE_STATUS_TRAIT, value)
+        elif name == "license_event":
+            event, days = _license_event(value)
+            yield {"kind": name, "event": event, "operator": "happened", "within_days": days}
         elif name == "mrr" and value == NO_MRR:
             yield {"kind": "trait", "trait": MRR_TRAIT, "operator": "is_not_set"}
         elif name == "mrr":
@@ -136,6 +148,14 @@ def _conditions(state: ListState) -> Iterator[dict[str, Any]]:
         elif name == "active" and (match := ACTIVE_PATTERN.fullmatch(value)) and match[1]:
             operator = "within_days" if match[1] == "within" else "more_than_days_ago"
             yield {"kind": "last_active", "operator": operator, "days": int(match[2])}
+
+
+def _license_event(value: str) -> tuple[str, int | None]:
+    """The type of the event and the number of days that the filter's value says."""
+    match = LICENSE_EVENT_PATTERN.fullmatch(value)
+    if match is None:
+        raise InvalidAddress
+    return match[1], int(match[2]) if match[2] else None
 
 
 def _least_mrr(value: str) -> int:
@@ -188,6 +208,10 @@ def _describe(name: str, value: str, segment: Segment | None) -> str:
         return f"License: {LICENSE_TYPES.get(value, value)}"
     if name == "license_status":
         return f"License status: {LICENSE_STATUSES.get(value, value)}"
+    if name == "license_event":
+        event, days = _license_event(value)
+        label = license_event_label(event)
+        return f"License event: {label}" + (f", {_in_days(days).lower()}" if days else "")
     if name == "mrr":
         return f"{MRR_LABEL}: {_describe_mrr(value).lower()}"
     if name == "active":
@@ -208,8 +232,13 @@ def describe_active(value: str) -> str:
     match = ACTIVE_PATTERN.fullmatch(value)
     if match is None or match[1] is None:
         return "Never"
-    days = "day" if match[2] == "1" else f"{match[2]} days"
-    return f"In the last {days}" if match[1] == "within" else f"More than {days} ago"
+    if match[1] == "within":
+        return _in_days(int(match[2]))
+    return f"More than {'day' if match[2] == '1' else f'{match[2]} days'} ago"
+
+
+def _in_days(days: int) -> str:
+    return "In the last day" if days == 1 else f"In the last {days} days"
 
 
 def menus(state: ListState, segments: Sequence[Segment]) -> list[Menu]:
@@ -221,11 +250,27 @@ def menus(state: ListState, segments: Sequence[Segment]) -> list[Menu]:
         offers.append(_menu(state, "license_type", "License", list(LICENSE_TYPES.items())))
         statuses = list(LICENSE_STATUSES.items())
         offers.append(_menu(state, "license_status", "License status", statuses))
+        offers += _license_event_menus(state)
         amounts = [(value, _describe_mrr(value)) for value in (*map(str, _LEAST_MRR), NO_MRR)]
         offers.append(_menu(state, "mrr", MRR_LABEL, amounts))
     times = [(value, describe_active(value)) for value in ACTIVE_CHOICES]
     offers.append(_menu(state, "active", "Last active", times))
     return offers
+
+
+def _license_event_menus(state: ListState) -> Iterator[Menu]:
+    """What happened, and once that is chosen, within how many days."""
+    name = "license_event"
+    event, days = _license_event(state.filters[name]) if name in state.filters else ("", None)
+    suffix = f"-{days}" if days else ""
+    types = license_events.labels().items()
+    yield _menu(state, name, "License event", [(f"{type}{suffix}", text) for type, text in types])
+    if event:
+        times = [(f"{event}-{number}", _in_days(number)) for number in _EVENT_DAYS]
+        ever = Choice(event, "Ever", is_chosen=days is None)
+        menu = _menu(state, name, "License event happened", times)
+        choice = _in_days(days) if days else "Ever"
+        yield replace(menu, choices=[ever, *menu.choices[1:]], choice=choice)
 
 
 def _menu(state: ListState, name: str, label: str, options: Sequence[tuple[str, str]]) -> Menu:

@@ -10,10 +10,9 @@ from django.db.models import Q, QuerySet
 from console.lists.filters import list_filter
 from console.lists.state import ListState
 from core.database import sql
-from engagement.activity.reading import shown_alarms
 from engagement.models import ScoreSet, Segment
 from engagement.orders import pages, storage
-from engagement.orders.columns import sorted_rows
+from engagement.orders.columns import sorted_rows, with_facts
 from engagement.scopes import SubjectKind, get_kind
 from engagement.search import lookup
 from engagement.segments import counts
@@ -138,8 +137,7 @@ class ListQuery:
         kind = self.kind
         rows = kind.engagement_rows(self.score_set).filter(**{f"{kind.id_column}__in": list(ids)})
         rows = rows.select_related(kind.scope).defer(f"{kind.path}trait_stamps")
-        if kind.scope == "account":
-            rows = rows.annotate(shown_alarms=shown_alarms(self.score_set))
+        rows = with_facts(rows, self.score_set, kind)
         if kind.scope == "user":
             rows = rows.select_related("user__account").defer(
                 "user__trait_stamps", "user__account__trait_stamps"

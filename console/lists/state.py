@@ -14,10 +14,15 @@ from engagement.metric_names import Scope
 from engagement.orders.columns import UnknownColumn, check_column
 
 # In the order of the chips above the table. Each trait has a parameter of its own.
-FILTERS = (SEGMENT_PARAM, "insight", "activity", "license_type", "license_status", "mrr", "active")
-ACCOUNT_FILTERS = {"insight", "activity", "license_type", "license_status", "mrr"}
+FILTERS = (
+    *(SEGMENT_PARAM, "insight", "activity", "license_type", "license_status", "license_event"),
+    *("mrr", "active"),
+)
+ACCOUNT_FILTERS = set(FILTERS) - {SEGMENT_PARAM, "active"}
 TRAIT_FILTER = "trait."
 ACTIVE_PATTERN = re.compile(r"(within|before)-([1-9][0-9]{0,3})|never")
+# What happened to a license, and within how many days.
+LICENSE_EVENT_PATTERN = re.compile(r"([a-z_]+)(?:-([1-9][0-9]{0,3}))?")
 DEFAULT_SORT = "-score"
 MAX_COLUMNS = 20
 MAX_LENGTH = 512

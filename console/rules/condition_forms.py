@@ -5,7 +5,7 @@ page works without a script.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, cast
@@ -15,7 +15,7 @@ from django import forms
 from console.suggestions import Suggestions, TraitValues, load_trait_values
 from engagement.insight_kinds import ACTIVITY_LABELS, INSIGHTS
 from engagement.metric_names import METRICS, MetricName, Scope, from_percent, to_percent
-from engagement.rules import rules, texts
+from engagement.rules import license_events, rules, texts
 from engagement.rules.rules import (
     DATE_OPERATORS,
     NUMBER_OPERATORS,
@@ -27,6 +27,7 @@ from engagement.rules.rules import (
     EventCondition,
     InsightCondition,
     InvalidRule,
+    LicenseEventCondition,
     MetricCondition,
     Number,
     TraitCondition,
@@ -57,6 +58,7 @@ def condition_choices(scope: Scope, for_audience: bool) -> Choices:
     activity: Choices = [("active", "Active in the window"), ("trend", "Trend of the score")]
     if scope == "account":
         activity += [("insight", "Insight"), ("activity", "Activity is")]
+        basic.append(("license_event", "License event"))
     return [
         ("", "Choose…"),
         ("Traits and events", basic),
@@ -73,11 +75,13 @@ def _text(label: str, size: int, **attributes: Any) -> forms.CharField:
     )
 
 
-def choice_field(label: str, choices: Mapping[Any, str]) -> forms.ChoiceField:
+def choice_field(
+    label: str, choices: Mapping[Any, str] | Callable[[], Mapping[str, str]]
+) -> forms.ChoiceField:
     return forms.ChoiceField(
         label=label,
         required=False,
-        choices=list(choices.items()),
+        choices=(lambda: list(choices().items())) if callable(choices) else list(choices.items()),
         widget=forms.Select(attrs={"aria-label": label}),
     )
 
@@ -94,6 +98,8 @@ class ConditionForm(forms.Form):
     comparison = choice_field("Comparison", texts.METRIC_OPERATOR_LABELS)
     trait_is = choice_field("Comparison", texts.TRAIT_OPERATOR_LABELS)
     event_is = choice_field("Comparison", texts.EVENT_OPERATOR_LABELS)
+    license_event = choice_field("License event", license_events.labels)
+    license_event_is = choice_field("Comparison", texts.LICENSE_EVENT_OPERATOR_LABELS)
     time_is = choice_field("Comparison", texts.TIME_OPERATOR_LABELS)
     trend = choice_field("Trend", texts.TREND_LABELS)
     has_insight = choice_field("Comparison", {"yes": "has", "no": "does not have"})
@@ -174,6 +180,13 @@ class ConditionForm(forms.Form):
                     "times": self._whole_number("times", 1) if is_done else 1,
                     "within_days": self._whole_number("days", None),
                 }
+            case "license_event":
+                return {
+                    "kind": what,
+                    "event": self._value(what),
+                    "operator": self._value("license_event_is"),
+                    "within_days": self._whole_number("days", None),
+                }
             case "first_seen" | "created" | "last_active":
                 days = self._whole_number("days", "window")
                 return {"kind": what, "operator": self._value("time_is"), "days": days}
@@ -252,6 +265,7 @@ class ConditionForm(forms.Form):
             return "date" if self._value("trait_is") in DATE_OPERATORS else "text"
         names = {"value": "number", "kind": "what", "metric": "what", "within_days": "days"}
         names["trait"] = what
+        names["event"] = what
         return field and names.get(field, field)
 
 
@@ -281,6 +295,13 @@ def initial_inputs(condition: Condition) -> dict[str, Any]:
                 "event": condition.event,
                 "event_is": condition.operator,
                 "times": condition.times,
+                "days": condition.within_days,
+            }
+        case LicenseEventCondition():
+            return {
+                "what": "license_event",
+                "license_event": condition.event,
+                "license_event_is": condition.operator,
                 "days": condition.within_days,
             }
         case TrendCondition():

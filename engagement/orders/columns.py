@@ -7,6 +7,7 @@ orders of the read API have their columns from here. Each trait is a column, too
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -15,7 +16,7 @@ from django.db.models import Case, F, Func, IntegerField, QuerySet, TextField, V
 from django.db.models.functions import Cast, Coalesce, Left, Lower
 from django.db.models.lookups import Exact, IsNull
 
-from engagement.activity.reading import Activity, read_alarms
+from engagement.activity.reading import Activity, read_alarms, shown_alarms
 from engagement.license_traits import (
     LICENSE_STATUS_TRAIT,
     LICENSE_TYPE_TRAIT,
@@ -26,6 +27,7 @@ from engagement.metric_names import ACCOUNTS_ONLY, BOTH_SCOPES, Scope
 from engagement.models import ScoreSet
 from engagement.models.orders import COLUMN_LENGTH
 from engagement.money import MRR_LABEL, MRR_TRAIT, mrr_of
+from engagement.rules import license_events
 from engagement.rules.trait_filters import TraitNumber, TraitText, TraitType
 from engagement.scopes import ACCOUNTS, SubjectKind
 from engagement.segments.insight_filters import compared_change
@@ -43,9 +45,8 @@ class UnknownColumn(ValueError):
 
 
 class Facts(NamedTuple):
-    """What the values of a subject are read from: its engagement row, which of an account has
-    ``shown_alarms`` (``engagement.activity.reading``), itself, and its scores
-    (``engagement.scores.metrics.compute_scores()``)."""
+    """What the values of a subject are read from: its engagement row (``with_facts()``), itself,
+    and its scores (``engagement.scores.metrics.compute_scores()``)."""
 
     row: Any
     subject: Any
@@ -71,6 +72,17 @@ class Column:
     def heading(self) -> str:
         """Its name in the file of a list."""
         return self.label if self.name.startswith(TRAIT_PREFIX) else self.label.lower()
+
+
+def with_facts(rows: QuerySet[Any], score_set: ScoreSet, kind: SubjectKind) -> QuerySet[Any]:
+    """The kind's engagement rows with what columns need besides them."""
+    if kind is not ACCOUNTS:
+        return rows
+    with_both: QuerySet[Any] = rows.annotate(
+        shown_alarms=shown_alarms(score_set),
+        last_license_event=license_events.last_of_account(score_set.product_id, ACCOUNTS.path),
+    )
+    return with_both
 
 
 def standard_columns(scope: Scope) -> list[str]:
@@ -206,8 +218,18 @@ def _mrr(facts: Facts) -> Any:
 
 
 def activity_of(row: Any) -> Activity:
-    """The state of an account's activity, from its engagement row with ``shown_alarms``."""
+    """The state of an account's activity, from its engagement row with its facts."""
     return read_alarms(row.shown_alarms).activity(row.activity)
+
+
+def _license_event_type(facts: Facts) -> str | None:
+    event = facts.row.last_license_event
+    return event["type"] if event else None
+
+
+def _license_event_on(facts: Facts) -> date | None:
+    event = facts.row.last_license_event
+    return date.fromisoformat(event["date"]) if event else None
 
 
 def _all_traits(facts: Facts) -> str:
@@ -291,6 +313,14 @@ _ALL = (
     _of_accounts(
         *("activity_since", "day", lambda facts: activity_of(facts.row).since),
         "the day that decided the change of its activity",
+    ),
+    _of_accounts(
+        *("last_license_event", "text", _license_event_type),
+        "what happened last to its licenses",
+    ),
+    _of_accounts(
+        *("last_license_event_on", "day", _license_event_on),
+        "the day of that, in the future if a renewal was paid early",
     ),
     _column("created_at", "time", "subject.created_at", "when it was created, by its traits"),
     _column("traits", "json", _all_traits, "all traits"),

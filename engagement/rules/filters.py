@@ -16,7 +16,7 @@ from django.db.models.lookups import GreaterThanOrEqual, LessThan
 
 from engagement.metric_names import Scope
 from engagement.models import DailyCount, EventName, UserEngagement
-from engagement.rules import trait_filters
+from engagement.rules import license_events, trait_filters
 from engagement.rules.rules import (
     AccountTraitCondition,
     ActiveCondition,
@@ -27,6 +27,7 @@ from engagement.rules.rules import (
     FirstSeenCondition,
     InsightCondition,
     LastActiveCondition,
+    LicenseEventCondition,
     MetricCondition,
     Rule,
     TraitCondition,
@@ -111,6 +112,8 @@ def _condition_filter(
             return subject_trait_filter(condition, context.subject_path)
         case EventCondition():
             return event_filter(condition, event_name_ids.get(condition.event), context)
+        case LicenseEventCondition():
+            return license_event_filter(condition, context)
         case FirstSeenCondition():
             return _time_filter(condition, F(f"{context.subject_path}first_seen_at"), context)
         case CreatedCondition():
@@ -184,6 +187,20 @@ def event_filter(condition: EventCondition, event_name_id: int | None, context: 
     if condition.times == 1:
         return Q(Exists(counts))
     return Q(GreaterThanOrEqual(aggregate_subquery(counts, Sum("count")), condition.times))
+
+
+def license_event_filter(condition: LicenseEventCondition, context: QueryContext) -> Q:
+    """The filter on what happened to the licenses of the account."""
+    events = license_events.events_of(context.product_id).filter(
+        cloud_id=OuterRef(f"{context.subject_path}external_id"),
+        type=condition.event,
+        date__lte=context.today,
+        withdrawn_at=None,
+    )
+    if condition.within_days is not None:
+        first_day = start_of_day(context.today, 1 - condition.within_days).date()
+        events = events.filter(date__gte=first_day)
+    return Q(Exists(events)) if condition.operator == "happened" else Q(~Exists(events))
 
 
 def subject_daily_counts(context: QueryContext) -> QuerySet[DailyCount]:

@@ -16,6 +16,7 @@ import msgspec
 from engagement.insight_kinds import ActivityState, InsightKind
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.models.activity import EVENT_NAME_LENGTH
+from engagement.rules import license_events
 
 MAX_CONDITIONS = 20
 MAX_DAYS = 3650
@@ -164,6 +165,22 @@ class EventCondition(_Condition, frozen=True, tag="event"):
             yield from _day_problems("within_days", self.within_days)
 
 
+class LicenseEventCondition(_Condition, frozen=True, tag="license_event"):
+    """Whether a license of the account had an event of this type ``within_days`` UTC days (None:
+    ever). It counts from its day on, unless it is withdrawn."""
+
+    scopes: ClassVar[tuple[Scope, ...]] = ("account",)
+    event: str
+    operator: Literal["happened", "not_happened"]
+    within_days: int | None = None
+
+    def problems(self, scope: Scope) -> Iterator[FieldProblem]:
+        if self.event not in license_events.labels():
+            yield "event", "Choose what happened to the license."
+        if self.within_days is not None:
+            yield from _day_problems("within_days", self.within_days)
+
+
 class _TimeCondition(_Condition, frozen=True):
     """A time within the last ``days`` UTC days, including today, or before them.
 
@@ -220,6 +237,7 @@ Condition: TypeAlias = (
     | TraitCondition
     | AccountTraitCondition
     | EventCondition
+    | LicenseEventCondition
     | LastActiveCondition
     | FirstSeenCondition
     | CreatedCondition
@@ -249,6 +267,9 @@ class Rule(msgspec.Struct, frozen=True):
 def _uses_time(condition: Condition) -> bool:
     match condition:
         case LastActiveCondition() | FirstSeenCondition() | CreatedCondition():
+            return True
+        case LicenseEventCondition():
+            # A renewal that was paid early has a later day.
             return True
         case EventCondition():
             return condition.within_days is not None

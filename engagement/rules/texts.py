@@ -7,6 +7,7 @@ import msgspec
 
 from engagement.insight_kinds import ACTIVITY_LABELS, INSIGHTS
 from engagement.metric_names import METRICS, MetricName, to_percent
+from engagement.rules import license_events
 from engagement.rules.rules import (
     AccountTraitCondition,
     ActiveCondition,
@@ -17,6 +18,7 @@ from engagement.rules.rules import (
     FirstSeenCondition,
     InsightCondition,
     LastActiveCondition,
+    LicenseEventCondition,
     MetricCondition,
     Number,
     Rule,
@@ -43,6 +45,7 @@ TRAIT_OPERATOR_LABELS = {
     "after": "is after",
 }
 EVENT_OPERATOR_LABELS = {"done": "done", "not_done": "not done"}
+LICENSE_EVENT_OPERATOR_LABELS = {"happened": "happened", "not_happened": "did not happen"}
 TIME_OPERATOR_LABELS = {"within_days": "within", "more_than_days_ago": "more than"}
 INSIGHT_LABELS = {True: "Has the insight", False: "Does not have the insight"}
 TREND_LABELS = {"rising": "is rising", "falling": "is falling", "steady": "is steady"}
@@ -87,6 +90,10 @@ def describe_condition(condition: Condition) -> str:
             return f"Trait {_trait(condition)}"
         case EventCondition():
             return _event(condition)
+        case LicenseEventCondition():
+            label = license_event_label(condition.event)
+            operator = LICENSE_EVENT_OPERATOR_LABELS[condition.operator]
+            return f"License event “{label}” {operator} {_within(condition.within_days)}"
         case LastActiveCondition():
             return f"Last active {_when(condition)}"
         case FirstSeenCondition():
@@ -114,9 +121,17 @@ def _trait(condition: TraitCondition) -> str:
             return f"{operator} {_number(number)}"
 
 
+def license_event_label(type: str) -> str:
+    """What people call the type. One of a newer release is shown as it is stored."""
+    return license_events.labels().get(type, type)
+
+
+def _within(days: int | None) -> str:
+    return "ever" if days is None else f"within {_days(days)}"
+
+
 def _event(condition: EventCondition) -> str:
-    days = condition.within_days
-    within = "ever" if days is None else f"within {_days(days)}"
+    within = _within(condition.within_days)
     if condition.operator == "not_done":
         return f"Event “{condition.event}” not done {within}"
     times = "" if condition.times == 1 else f" at least {condition.times:,} times"

@@ -26,6 +26,7 @@ from engagement.rules.filters import (
     creation_time,
     event_filter,
     is_before_window,
+    license_event_filter,
     period_start,
     subject_trait_filter,
 )
@@ -39,6 +40,7 @@ from engagement.rules.rules import (
     FirstSeenCondition,
     InsightCondition,
     LastActiveCondition,
+    LicenseEventCondition,
     MetricCondition,
     Rule,
     TraitCondition,
@@ -65,7 +67,9 @@ _ROW_COLUMNS = (
 _ACCOUNT_COLUMNS = ("traits", "first_seen_at", "created_at")
 
 _Values: TypeAlias = Mapping[str, Any]
-_DatabaseCondition: TypeAlias = EventCondition | TraitCondition | AccountTraitCondition
+_DatabaseCondition: TypeAlias = (
+    EventCondition | LicenseEventCondition | TraitCondition | AccountTraitCondition
+)
 _Test: TypeAlias = Callable[[_Values], bool]
 
 
@@ -146,6 +150,8 @@ class _Evaluator:
         if isinstance(condition, EventCondition):
             event_name_id = self.event_name_ids.get(condition.event)
             return _event_fragment(condition, event_name_id, self.context)
+        if isinstance(condition, LicenseEventCondition):
+            return _license_event_fragment(condition, self.context)
         self.uses_accounts |= isinstance(condition, AccountTraitCondition)
         return _trait_fragment(condition, self.context.scope)
 
@@ -280,6 +286,11 @@ def _event_fragment(
     condition: EventCondition, event_name_id: int | None, context: QueryContext
 ) -> _Fragment:
     return _compile(event_filter(condition, event_name_id, context), context.scope)
+
+
+@lru_cache(maxsize=FRAGMENT_CACHE_SIZE)
+def _license_event_fragment(condition: LicenseEventCondition, context: QueryContext) -> _Fragment:
+    return _compile(license_event_filter(condition, context), context.scope)
 
 
 def _compile(condition: Q, scope: Scope) -> _Fragment:

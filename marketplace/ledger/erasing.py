@@ -6,6 +6,7 @@ from django.db.models import Q
 
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
+from marketplace.ledger.accounts import note_changed_events
 from marketplace.ledger.relations import SITE
 from marketplace.models import (
     Feedback,
@@ -41,9 +42,11 @@ def erase_ledger(subject: SubjectRef, now: datetime) -> None:
         report.objects.filter(of_product, names__overlap=names).delete()
     # What linked licenses say of them goes, too, and is computed again without them.
     others = list(linked.exclude(license__in=licenses).values_list("license", flat=True))
-    LicenseEvent.objects.filter(
+    about_both = LicenseEvent.objects.filter(
         of_product, license__in=others, details__license__in=licenses
-    ).delete()
+    )
+    note_changed_events(subject.product_id, about_both.values_list("cloud_id", flat=True))
+    about_both.delete()
     LedgerLicense.objects.filter(of_product, license__in=others, stale=0).update(
         stale=LedgerLicense.Stale.LINKED
     )

@@ -16,6 +16,7 @@ from core.jobs import kinds
 from core.jobs.kinds import Done, More, Outcome
 from core.models import Job
 from marketplace.ledger import observations
+from marketplace.ledger.accounts import note_changed_events
 from marketplace.ledger.events import events_of, next_deadline
 from marketplace.ledger.inputs import (
     DEFAULTS,
@@ -383,6 +384,9 @@ def _write_events(
     if withdrawn:
         arrays = sql.arrays(withdrawn, "licenses", "types", "anchors")
         sql.execute(_WITHDRAW, {"product": product_id, "now": now, **arrays})
+    ids = [values[:3] for values in (*changed, *withdrawn)]
+    states = [rows.get(id) for id in ids for rows in (stored, events_by_id)]
+    note_changed_events(product_id, [values[2] for values in states if values])
     return len(changed) + len(withdrawn)
 
 

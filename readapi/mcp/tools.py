@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from engagement.insight_kinds import ACTIVITY_LABELS
 from engagement.metric_names import Scope
 from engagement.models import Product
+from engagement.rules import license_events
 from engagement.scopes import get_kind
 from engagement.search import lookup
 from engagement.segments import counts
@@ -273,6 +274,15 @@ _INSIGHT: Json = {
         "type": "string",
         "enum": list(ACTIVITY_LABELS),
         "description": "Only accounts whose activity is in this state.",
+    },
+    "license_event": {
+        "type": "string",
+        "enum": list(license_events.labels()),
+        "description": "Only accounts to whose licenses this happened, such as churned.",
+    },
+    "license_event_days": {
+        "type": "integer",
+        "description": "With license_event: within this number of days.",
     },
 }
 _ACCOUNT_ID: Json = {"account_id": {"type": "integer", "description": "The account's id."}}

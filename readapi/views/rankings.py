@@ -48,6 +48,7 @@ USERS = Ranking("user", "users", queries.ranked_users, queries.USER_RANKING)
 ACCOUNTS = Ranking("account", "accounts", queries.ranked_accounts, queries.ACCOUNT_RANKING)
 
 EXPANSIONS = ("traits", "metrics")
+_OF_ACCOUNTS = ("insight", "activity", "license_event", "license_event_days")
 # All lists of users or accounts accept these.
 COMMON_PARAMETERS = ("min_score", "trait", "sort", "expand", "traits", "total")
 
@@ -59,7 +60,7 @@ def list_parameters(scope: Scope) -> tuple[str, ...]:
         *parameters.LOOKUP_PARAMETERS,
         *filters.LOOKUPS[scope],
         "segment_id",
-        *(("insight", "activity") if scope == "account" else ()),
+        *(_OF_ACCOUNTS if scope == "account" else ()),
         *COMMON_PARAMETERS,
         "changed_since",
         *parameters.PAGING_PARAMETERS,

@@ -28,6 +28,11 @@ OF_ACCOUNTS = {
         "renewal",
         ["license type", "license tier", "license status", "renewal"],
     ),
+    "license_event": (
+        "Last license event",
+        "",
+        ["last license event", "last license event on"],
+    ),
     "renewal": ("Renewal", "renewal", ["renewal"]),
     "mrr": ("MRR", "mrr", ["mrr"]),
 }
@@ -39,11 +44,15 @@ REST = "first_seen_at time, created_at time, traits json"
 EXPORTED = {
     Table.ACCOUNTS: "id integer, tracking_id text, external_id text, name text, domain text, "
     f"{SCORES}, active_users integer, total_users integer, {REST}, "
-    "activity text, activity_since day, deleted boolean",
+    "activity text, activity_since day, last_license_event text, last_license_event_on day, "
+    "deleted boolean",
     Table.USERS: "id integer, tracking_id text, external_id text, email text, name text, "
     f"account_id integer, {SCORES}, {REST}, deleted boolean",
     Table.ACCOUNT_SCORES: "day day, id integer, tracking_id text, external_id text, score number",
     Table.USER_SCORES: "day day, id integer, tracking_id text, external_id text, score number",
+    Table.LICENSE_EVENTS: "id text, license text, type text, date day, known_on day, text text, "
+    "details json, sources text, tracking_id text, recorded_at time, changed_at time, "
+    "deleted boolean",
 }
 
 
@@ -59,8 +68,8 @@ EXPORTED = {
         (
             "account",
             OF_ACCOUNTS,
-            "score change history active_users activity last_active license renewal mrr first_seen "
-            "external_id",
+            "score change history active_users activity last_active license license_event renewal "
+            "mrr first_seen external_id",
             "domain",
         ),
     ],

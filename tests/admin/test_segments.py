@@ -264,6 +264,30 @@ def test_a_segment_of_accounts_may_have_a_condition_on_their_activity(
     assert "Activity: settled at a lower level" in listed
 
 
+def test_a_segment_of_accounts_may_have_a_condition_on_license_events(
+    member: Client, acme_rows: Rows
+) -> None:
+    row = {"what": "license_event", "license_event": "churned", "days": "90"}
+    never = {**row, "license_event": "won_back", "license_event_is": "not_happened", "days": ""}
+    inputs = {**new(acme_rows, row, never, {"what": ""}), "scope": "account"}
+    assert member.post(reverse(ADD), inputs).status_code == 302
+    segment = Segment.objects.get(name="Mine")
+    churned = {"kind": "license_event", "event": "churned", "operator": "happened"}
+    assert segment.conditions == [
+        {**churned, "within_days": 90},
+        {**churned, "event": "won_back", "operator": "not_happened", "within_days": None},
+    ]
+    html = member.get(page(segment)).content.decode()
+    assert '<option value="churned" selected>Churned</option>' in html
+    assert '<option value="not_happened" selected>did not happen</option>' in html
+    listed = member.get(reverse(LIST)).content.decode()
+    assert "License event “Churned” happened within 90 days" in listed
+    problems = {"from 1 to 3,650": {"days": "5000"}, "a valid choice": {"license_event": "lost"}}
+    for message, answers in problems.items():
+        inputs = {**new(acme_rows, {**row, **answers}, {"what": ""}), "scope": "account"}
+        assert message in member.post(reverse(ADD), inputs).content.decode()
+
+
 # What is wrong in a row, and what its error says.
 BAD: list[tuple[dict[str, Any], str]] = [
     ({**TRAIT, "trait": " "}, "Enter the trait’s name."),

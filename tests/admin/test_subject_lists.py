@@ -32,6 +32,7 @@ from tests.admin.test_subject_pages import counted, second_workspace
 from tests.cases import each
 from tests.engagement.alarms.rows import alarm
 from tests.jobs import pretend_duration, refresh_orders
+from tests.license_events import add_event
 
 # A condition that each account meets.
 RULE = [{"kind": "trait", "trait": "none", "operator": "is_not_set"}]
@@ -97,6 +98,13 @@ def customers(acme_rows: Rows) -> Rows:
     active.filter(account__external_id="globex").update(last_active_at=NOON - timedelta(days=5))
     for name, signal in (("acme-account", "rise"), ("globex", "fall")):
         alarm(AccountEngagement.objects.get(account__external_id=name), signal)
+    for name, type, day in (
+        ("initech", "churned", NOON.date() - timedelta(days=1)),
+        ("globex", "churned", NOON.date() - timedelta(days=30)),
+        # It was paid early.
+        ("globex", "renewed", NOON.date() + timedelta(days=41)),
+    ):
+        add_event(rows.product, type, day, license=f"E-{name}", cloud_id=name)
     return rows
 
 
@@ -443,6 +451,23 @@ def test_the_activity_of_accounts_is_a_column(root: Client, customers: Rows) -> 
     assert [chip.label for chip in page.context["chips"]] == ["Activity: falling"]
 
 
+def test_the_last_license_event_of_accounts_is_a_column(root: Client, customers: Rows) -> None:
+    page = opened(root, "account", columns="license_event", sort="name")
+    cells = re.findall(r'class="[^"]*field-license_event[^>]*>(.*?)</td>', page.content.decode())
+    texts = [strip_tags(cell) for cell in cells]
+    assert texts == ["–", "Renewed 12 Apr 2026", "Churned 1 Mar 2026"]
+    page = opened(root, "account", license_event="churned-30")
+    (chip,) = page.context["chips"]
+    assert chip.label == "License event: Churned, in the last 30 days"
+    menus = {menu.label: menu for menu in page.context["menus"]}
+    assert menus["License event"].choice == "Churned"
+    times = menus["License event happened"]
+    assert times.choice == "In the last 30 days"
+    assert [choice.value for choice in times.choices] == [
+        *("churned", "churned-7", "churned-30", "churned-90", "churned-365"),
+    ]
+
+
 # --- Filters --------------------------------------------------------------------------------
 
 
@@ -463,6 +488,10 @@ def test_the_activity_of_accounts_is_a_column(root: Client, customers: Rows) -> 
         ({"insight": "trend_up", "license_type": "none"}, ["acme-account"]),
         ({"activity": "falling"}, ["globex"]),
         ({"activity": "unknown"}, ["initech"]),
+        ({"license_event": "churned"}, ["globex", "initech"]),
+        ({"license_event": "churned-30"}, ["initech"]),
+        ({"license_event": "churned-1"}, []),
+        ({"license_event": "renewed"}, []),
         ({"q": "glob"}, ["globex"]),
         ({"trait_name": "plan", "trait_value": "free"}, ["globex"]),
     ],

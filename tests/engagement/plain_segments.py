@@ -28,8 +28,10 @@ class Subject:
     created: datetime | None = None
     account: "Subject | None" = None
     events: list[Did] = field(default_factory=list)
-    # Of an account: the users whose current account it is.
+    # Of an account: the users whose current account it is, and what happened to its licenses:
+    # the type, how many days ago, and whether it was withdrawn.
     members: list[str] = field(default_factory=list)
+    license_events: list[tuple[str, int, bool]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,13 @@ def matches(subject: Subject, world: World, condition: dict[str, Any]) -> bool:
             return trait_matches(subject.account.traits if subject.account else {}, condition)
         case "event":
             return event_matches(subject, world, condition)
+        case "license_event":
+            days = condition["within_days"]
+            is_known = any(
+                type == condition["event"] and not is_withdrawn and 0 <= ago < (days or ago + 1)
+                for type, ago, is_withdrawn in subject.license_events
+            )
+            return is_known is (condition["operator"] == "happened")
         case "active":
             return bool(metrics(subject, world)["recently_scored_events"]) is condition["active"]
         case "last_active":

@@ -287,6 +287,7 @@ def test_what_a_rule_depends_on(
         {"kind": "trend", "trend": "rising"},
         {"kind": "insight", "insight": "renewal_at_risk", "has": False},
         {"kind": "activity", "state": "settled_lower"},
+        {"kind": "license_event", "event": "churned", "operator": "happened", "within_days": 90},
         {"kind": "metric", "metric": "adoption", "operator": "at_most", "value": 0.5},
         {"kind": "metric", "metric": "raw_score", "operator": "between", "value": 1, "upper": 5},
     ],

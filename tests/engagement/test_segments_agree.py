@@ -23,6 +23,7 @@ from tests.engagement import plain_segments as plain
 from tests.engagement.history import NOON, tell, track
 from tests.engagement.plain import Definition, Did
 from tests.engagement.plain_segments import Subject, World
+from tests.license_events import add_event
 
 pytestmark = pytest.mark.django_db
 
@@ -73,16 +74,22 @@ definitions = st.builds(
     default_weight=st.integers(0, 2),
     weights=st.dictionaries(st.sampled_from(NAMES), st.integers(0, 10)),
 )
+LICENSE_EVENTS = ("churned", "renewed")
 subjects = st.builds(
-    lambda days, traits, created: Subject(
+    lambda days, traits, created, events: Subject(
         "",
         NOON - timedelta(days=days),
         traits,
         None if created is None else NOON - timedelta(days=created),
+        license_events=events,
     ),
     ago,
     traits,
     st.one_of(st.none(), ago),
+    st.lists(
+        st.tuples(st.sampled_from(LICENSE_EVENTS), st.one_of(ago, st.just(-1)), st.booleans()),
+        max_size=2,
+    ),
 )
 everybody = st.fixed_dictionaries(dict.fromkeys((*EMPLOYERS, *ACCOUNTS), subjects))
 
@@ -135,6 +142,14 @@ times_asked = st.fixed_dictionaries({
     "operator": st.sampled_from(["within_days", "more_than_days_ago"]),
     "days": days,
 })  # fmt: skip
+license_event_conditions = st.fixed_dictionaries({
+    "kind": st.just("license_event"),
+    "event": st.sampled_from([*LICENSE_EVENTS, "won_back"]),
+    "operator": st.sampled_from(["happened", "not_happened"]),
+    "within_days": st.one_of(st.none(), days),
+})  # fmt: skip
+# Not all conditions are for users, and not all for accounts.
+OF_ONE_SCOPE = {"account_trait": "user", "license_event": "account"}
 without_scores = st.one_of(trait_conditions, event_conditions, times_asked)
 other_conditions = st.one_of(
     st.fixed_dictionaries({
@@ -169,8 +184,11 @@ def draw_conditions(draw: Any, world: World) -> list[dict[str, Any]]:
         if draw(st.booleans()):
             conditions.append(draw_metric(draw, world))
         else:
-            conditions.append(draw(st.one_of(trait_conditions, event_conditions, other_conditions)))
-    return [each for each in conditions if world.scope == "user" or each["kind"] != "account_trait"]
+            kinds = (trait_conditions, event_conditions, license_event_conditions, other_conditions)
+            conditions.append(draw(st.one_of(*kinds)))
+    return [
+        each for each in conditions if OF_ONE_SCOPE.get(each["kind"], world.scope) == world.scope
+    ]
 
 
 # --- The two sides --------------------------------------------------------------------------
@@ -187,6 +205,11 @@ def happen(people: dict[str, Subject], events: list[Did]) -> Product:
         account = people[name]
         tell(product, Group(name, account.first_seen, account.traits))
         account.events = [did for did in events if did.account == name]
+        for number, (type, days, is_withdrawn) in enumerate(account.license_events):
+            add_event(
+                product, type, TODAY - timedelta(days=days), license=f"E-{number}", cloud_id=name,
+                withdrawn_at=NOON if is_withdrawn else None,
+            )  # fmt: skip
     for name, employer in EMPLOYERS.items():
         user = people[name]
         tell(product, Identify(name, user.first_seen, user.traits, employer))

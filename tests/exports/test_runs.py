@@ -19,9 +19,11 @@ from engagement.rescoring.rescore import rescore
 from exports import cursors, files, manifest, runs, tables
 from exports.models import ExportRun, Extent, ScheduledExport, Table
 from exports.tables import format_value
+from marketplace.models import LicenseEvent
 from tests.cases import FACTOR
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.exports.rows import MemoryStore, Reader, an_export, read_csv, run_now, write_due
+from tests.license_events import add_event
 from tests.notifications.rows import Clock
 from tests.readapi.scored import fill
 from tests.readapi.test_changes import happen
@@ -107,6 +109,56 @@ def test_scores_per_day_are_those_of_the_page_and_each_day_comes_once(
     export.refresh_from_db()
     second = scores(run_now(export, clock))
     assert {day for _, day in second} == {"2026-09-24", "2026-09-25"}
+
+
+def test_license_events_are_a_table_whose_changes_lead_to_what_a_complete_run_has(
+    acme: Product,
+    globex: Product,
+    memory: MemoryStore,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tables, "ROWS_PER_FETCH", 2)
+    monkeypatch.setattr(files, "MAX_ROWS", 3)
+    some_history(acme)
+    changed_at = clock.now - timedelta(days=1)
+
+    def happen(type: str, day: str, **fields: Any) -> LicenseEvent:
+        return add_event(acme, type, day, changed_at=changed_at, **fields)
+
+    happen("purchased", "2026-03-01", details={"seats": 25})
+    for number in range(5):
+        happen("renewed", "2026-04-01", license=f"E-{number}", cloud_id="")
+    lost = happen("churned", "2026-05-01", sources=["history", "sync"])
+    happen("churned", "2026-06-01", withdrawn_at=changed_at)
+    add_event(globex, "churned", "2026-05-01", license="E-9")
+    export = an_export(acme, tables=[Table.LICENSE_EVENTS], extent=Extent.CHANGES)
+    reader = Reader(memory)
+    # A withdrawn event is not in a complete run.
+    assert reader.load(run_now(export, clock)) == {"license_events": 7}
+    rows = reader.tables["license_events"]
+    assert rows["E-1/churned/2026-05-01"] == {
+        "id": "E-1/churned/2026-05-01", "license": "E-1", "type": "churned",
+        "date": "2026-05-01", "known_on": "2026-05-01", "text": "Churned.", "details": "{}",
+        "sources": "history,sync", "tracking_id": "site-a",
+        "recorded_at": "2026-03-01T00:00:00.000000Z", "changed_at": format_value(changed_at),
+        "deleted": "false",
+    }  # fmt: skip
+    assert json.loads(rows["E-1/purchased/2026-03-01"]["details"]) == {"seats": 25}
+    names = [file["name"] for file in memory.manifests()[-1]["tables"]["license_events"]["files"]]
+    assert len(names) > 1 and names[0] == "license_events-00001.csv.gz"
+
+    changed_at = clock.now
+    happen("won_back", "2026-06-10")
+    own = LicenseEvent.objects.filter(product=acme)
+    own.filter(type="churned", date=lost.date).update(withdrawn_at=NOON, changed_at=changed_at)
+    own.filter(license="E-3").update(date="2026-04-02", changed_at=changed_at)
+    export.refresh_from_db()
+    run = run_now(export, clock)
+    assert run.since and reader.load(run) == {"license_events": 3}
+    complete = Reader(memory)
+    complete.load(run_now(an_export(acme, name="All", tables=[Table.LICENSE_EVENTS]), clock))
+    assert complete.tables == reader.tables
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import pytest
 from django.db.models import Model
 
-from engagement.models import Product
+from engagement.models import Account, Product, RescoreRequest
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import deletion, forgetting
 from engagement.removal.jobs import DELETE_PRODUCT, ERASE_FORGOTTEN
@@ -20,6 +20,7 @@ from marketplace.models import (
     Transaction,
 )
 from tests.jobs import run_job
+from tests.license_events import add_event
 from tests.marketplace.connections import (
     DAY,
     HOUR,
@@ -143,7 +144,15 @@ def test_what_linked_licenses_say_of_a_forgotten_one_goes_along(
     run_job(recomputation.KIND, NOON)
     bought = LicenseEvent.objects.get(type="evaluation_bought", withdrawn_at=None)
     assert (bought.license, bought.details["license"]) == ("E-0002", "E-0003")
+    add_event(
+        acme, "moved_site", "2026-09-20", license="E-0003", cloud_id="site-0003",
+        details={"license": "E-0002"},
+    )  # fmt: skip
+    RescoreRequest.objects.all().delete()
     forget(acme, suppress=True)
+    # What lists and segments say of its account may change.
+    other = Account.objects.get(external_id="site-0003")
+    assert RescoreRequest.objects.filter(account_id=other.pk).exists()
     run_job(recomputation.KIND, NOON + DAY)
     assert set(LicenseEvent.objects.values_list("license", flat=True)) == {"E-0001", "E-0003"}
     assert not LicenseEvent.objects.filter(details__license="E-0002")

@@ -17,8 +17,9 @@ from readapi import sorting, totals
 from tests.cases import each
 from tests.engagement.alarms.rows import alarm
 from tests.jobs import run_job
+from tests.license_events import add_event
 from tests.readapi.conftest import Reads
-from tests.readapi.rows import make_account, make_user, scores_of
+from tests.readapi.rows import SCORED_DAY, make_account, make_user, scores_of
 from tests.readapi.scored import account_id, fill, user_id
 
 Body = dict[str, Any]
@@ -137,6 +138,9 @@ def four(workspace: Workspace) -> Workspace:
     for name in "ac":
         alarm(rows[name], "rise")
     alarm(rows["b"], is_stopped=True)
+    for name, type, days in (("a", "churned", 10), ("b", "churned", 40), ("d", "renewed", -1)):
+        add_event(workspace.product, type, SCORED_DAY - timedelta(days=days), cloud_id=name,
+                  license=f"E-{name}")  # fmt: skip
     make_user(workspace, "u1", 9, traits={"email": "Ann@b.example", "name": "Ann"})
     make_user(workspace, "u2", 10, traits={"email": "ann@b.example", "name": "ann"})
     make_user(workspace, "u3", 20, traits={"plan": "pro"})
@@ -172,6 +176,11 @@ def four(workspace: Workspace) -> Workspace:
         ("activity=unknown", "d"),
         ("insight=trend_up&trait=plan:pro&sort=score", "ac"),
         ("insight=new_account", "d"),
+        ("license_event=churned", "ba"),
+        ("license_event=churned&license_event_days=11", "a"),
+        ("license_event=churned&license_event_days=41&insight=trend_up", "a"),
+        ("license_event=renewed", ""),
+        ("license_event=won_back", ""),
         ("insight=seats_exceeded", ""),
     ],
 )
@@ -318,6 +327,14 @@ def test_accounts_are_filtered_by_insight(acme_reads: Reads, acme: Product) -> N
         ("min_score=", "invalid_parameter", "min_score"),
         ("insight=", "invalid_parameter", "insight"),
         ("insight=boredom", "invalid_parameter", "insight"),
+        ("license_event=lost", "invalid_parameter", "license_event"),
+        ("license_event_days=30", "invalid_parameter", "license_event_days"),
+        ("license_event=renewed&license_event_days=0", "invalid_parameter", "license_event_days"),
+        (
+            "license_event=churned&license_event_days=3651",
+            "invalid_parameter",
+            "license_event_days",
+        ),
         ("segment_id=0", "invalid_parameter", "segment_id"),
         ("segment_id=x", "invalid_parameter", "segment_id"),
         ("domain=", "invalid_parameter", "domain"),

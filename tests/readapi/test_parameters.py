@@ -32,6 +32,8 @@ ACCEPTED: dict[str, list[str]] = {
         "segment_id",
         "insight",
         "activity",
+        "license_event",
+        "license_event_days",
         *CHANGES,
     ],
     "/v2/accounts/{account}": ["workspace_id", "expand", "traits"],

@@ -127,6 +127,7 @@ ADDRESSES = [
     "/v2/accounts?workspace_id={workspace}&trait=plan:pro",
     "/v2/accounts?workspace_id={workspace}&activity=falling",
     "/v2/accounts?workspace_id={workspace}&activity=steady&insight=breadth_narrowing",
+    "/v2/accounts?workspace_id={workspace}&license_event=churned&license_event_days=30",
     "/v2/license-events?type=churned",
     "/v2/accounts/{account}/users?workspace_id={workspace}&expand=traits,metrics&total=true",
     "/v2/users?workspace_id={workspace}&email=ann@initech.example&expand=metrics",
