@@ -160,10 +160,11 @@ def _replay(job: Job, score_set: ScoreSet, today: date, now: datetime) -> Outcom
     cursor: dict[str, Any] = {**job.cursor}  # type: ignore[dict-item]
     first, day = (date.fromisoformat(cursor[name]) for name in ("first", "next"))
     started = time.monotonic()
-    while True:
+    # None is left if a worker died between the last night and the end.
+    while day < today:
         night, day = deciding.decide(score_set, day, Levels(first)), day + DAY
         deciding.write(night, job, now, {**cursor, "next": day.isoformat()})
-        if day == today or time.monotonic() > started + STEP_SECONDS:
+        if time.monotonic() > started + STEP_SECONDS:
             break
     if day == today:
         replays.finish(score_set, first, today - DAY, job, now)

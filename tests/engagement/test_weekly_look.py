@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
 from django.db import connection
 
+from core.models import Job
 from engagement.models import (
     Account,
     AccountEngagement,
@@ -22,9 +24,12 @@ from engagement.models import (
 )
 from engagement.nights.jobs import CHANGED_HABITS
 from engagement.scores import uses
+from notifications.watching.sweep import sweep
 from tests.engagement.history import NOON
+from tests.engagement.nights.kills import kill_at_each
 from tests.engagement.rows import TODAY, account
 from tests.jobs import run_job, step_job
+from tests.notifications.rows import Clock, a_destination, outbox_texts, subscribe
 
 pytestmark = pytest.mark.django_db
 
@@ -164,6 +169,23 @@ def test_a_workspace_with_an_audience_looks_at_its_users(busy: ScoreSet) -> None
     assert alarms() == [("a8", "leaving", 0)]
 
 
+def edit_again(scores: ScoreSet) -> None:
+    """Have a7 edit on two user-days of this week, as it opens."""
+    opened = DailyCount.objects.filter(event_name__name="opened", day__gte=TODAY)
+    own = opened.filter(account_id=Account.objects.get(external_id="a7").pk)
+    edited = EventName.objects.get(name="edited")
+    for row in own.order_by("day", "user_id")[:2]:
+        DailyCount.objects.create(
+            product_id=scores.product_id,
+            user_id=row.user_id,
+            day=row.day,
+            event_name=edited,
+            account_id=row.account_id,
+            count=1,
+            last_at=row.last_at,
+        )
+
+
 # --- How alarms go on and end -----------------------------------------------------------------
 
 
@@ -173,19 +195,7 @@ def test_an_event_that_is_used_again_ends_its_alarm(busy: ScoreSet) -> None:
     repeat(1)
     look(1)
     assert len(alarms(ended_on=None)) == 3
-    opened = DailyCount.objects.filter(event_name__name="opened", day__gte=TODAY)
-    own = opened.filter(account_id=Account.objects.get(external_id="a7").pk)
-    edited = EventName.objects.get(name="edited")
-    for row in own[:2]:
-        DailyCount.objects.create(
-            product_id=busy.product_id,
-            user_id=row.user_id,
-            day=row.day,
-            event_name=edited,
-            account_id=row.account_id,
-            count=1,
-            last_at=row.last_at,
-        )
+    edit_again(busy)
     repeat(2)
     look(2)
     ends = set(Alarm.objects.values_list("outcome", "ended_on"))
@@ -243,3 +253,41 @@ def test_a_replaced_score_set_is_looked_at_no_more(
     assert run_job(CHANGED_HABITS, NOON) == 0
     busy.delete()
     assert not HabitPart.objects.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_a_look_whose_workers_are_killed_anywhere_tells_each_alarm_once(
+    busy: ScoreSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uses, "ACCOUNTS_PER_PART", 25)
+    silence(30, ["a7"], event_name__name="edited")
+    silence(30, ["a8"], user_id__in=user_ids("a8u0", "a8u1", "a8u2"))
+    repeat(1)
+    edit_again(busy)
+    repeat(2)
+    weeks = range(3)
+    for week in weeks:
+        look(week)
+    undisturbed = list(Alarm.objects.order_by("pk").values())
+    assert {alarm["outcome"] for alarm in undisturbed} == {"recovered", "settled"}
+    Alarm.objects.all().delete()
+    Job.objects.all().delete()
+    destination, clock = a_destination(busy.product), Clock()
+    for trigger in ("insight_started", "insight_ended"):
+        for insight in ("breadth_narrowing", "users_leaving"):
+            where = {"workspace": busy.workspace, "scope": "account"}
+            subscribe(destination, trigger, insight=insight, **where)
+    sweep(clock.step())
+    for week in weeks:
+        clock.now = NOON + week * WEEK
+        kills = kill_at_each(CHANGED_HABITS, count(1), clock, lambda _: sweep(clock.step()))
+        assert kills > 10
+        sweep(clock.step())
+    assert list(Alarm.objects.order_by("pk").values()) == undisturbed
+    assert sorted(outbox_texts()) == [
+        "a7 has the insight “Fewer events in use”.",
+        "a7 no longer has the insight “Fewer events in use”: back to usual.",
+        "a8 has the insight “Users leaving”.",
+        "a8 no longer has the insight “Users leaving”: usual by now.",
+    ]
