@@ -17,9 +17,9 @@ from typing import Any, LiteralString, NamedTuple, TypeAlias
 from core.database import sql
 from engagement.models.subjects import SEVERAL_IDS
 from engagement.recording import reattribution
+from engagement.recording.daily_counts import CountKey
 from engagement.recording.reattribution import Span
 from engagement.recording.resolve import UserState, lock_users_for_update
-from engagement.scores.rescore_queue import ChangedCount
 
 
 class MembershipRecord(NamedTuple):
@@ -111,8 +111,8 @@ _STORE: LiteralString = """
 
 def store_memberships(
     memberships: dict[int, list[MembershipRecord]], users: dict[int, UserState]
-) -> set[ChangedCount]:
-    """Store the memberships, by user id, and update the users' attribution. Returns whose counts
+) -> set[CountKey]:
+    """Store the memberships, by user id, and update the users' attribution. Returns which counts
     changed.
 
     Sets the users' ``account_id`` and ``account_since``; the caller writes them. Moves the stored

@@ -1,10 +1,13 @@
 """Adds events to the daily counts, and subtracts the events that move to another account."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from typing import Any, LiteralString, TypeAlias
 
 from core.database import sql
+from engagement.models.activity import NO_ACCOUNT
+from engagement.scores import rescore_queue
+from engagement.scores.rescore_queue import RescoreItem
 
 # Product, user, day as an ordinal (a date is slow to hash), event name, account.
 CountKey: TypeAlias = tuple[int, int, int, int, int]
@@ -104,13 +107,24 @@ def subtract(counts: CountsByKey) -> None:
         sql.execute(_SET_LAST_AT, arrays)
 
 
-def earliest_days(counts: CountsByKey) -> dict[int, int]:
-    """Each product's earliest day among the counts, as an ordinal."""
-    days: dict[int, int] = {}
-    for product_id, _, day, _, _ in counts:
-        if day < days.get(product_id, _NO_DAY):
-            days[product_id] = day
-    return days
+def rescore_items(keys: Iterable[CountKey]) -> set[RescoreItem]:
+    """What to score again after these counts changed: each user, each account with its first day,
+    and the first day of each product, of which scoring decides whether it is late."""
+    users = set[tuple[int, int]]()
+    accounts: dict[tuple[int, int], int] = {}
+    for product, user, day, _, account in keys:
+        users.add((product, user))
+        if day < accounts.get((product, account), _NO_DAY):
+            accounts[product, account] = day
+    items = {RescoreItem(product, user, None) for product, user in users}
+    products: dict[int, int] = {}
+    for (product, account), day in accounts.items():
+        products[product] = min(day, products.get(product, day))
+        if account != NO_ACCOUNT:
+            items.add(rescore_queue.rescore_account(product, account, date.fromordinal(day)))
+    for product, day in products.items():
+        items.add(rescore_queue.rescore_days_since(product, date.fromordinal(day)))
+    return items
 
 
 def _arrays(counts: CountsByKey) -> dict[str, list[Any]]:

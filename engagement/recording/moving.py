@@ -10,7 +10,7 @@ moved to the accounts that all memberships together say (``reattribution``).
 """
 
 from collections.abc import Collection, Iterable
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, LiteralString, NamedTuple
 
 from core.database import sql
@@ -20,7 +20,6 @@ from engagement.recording.daily_counts import CountKey
 from engagement.recording.reattribution import Span
 from engagement.recording.resolve import UserState, lock_rows, lock_users_for_update
 from engagement.scores import rescore_queue
-from engagement.scores.rescore_queue import ChangedCount
 
 # A batch moves at most this many rows, of at most this many users: each costs some 10 ms.
 MAX_ROWS_PER_BATCH = 2_000
@@ -181,13 +180,13 @@ def _move(user: JoinedUser, limit: int) -> bool:
         return False
     memberships = _take_memberships(user, limit)
     ((_, survivor),) = lock_rows([user.kept_id])
-    changed: set[ChangedCount] = set()
+    changed: set[CountKey] = set()
     if memberships:
         changed |= store_memberships(survivor, memberships)
     if times and survivor.account_id is not None:
         span = Span(user.product_id, survivor.id, min(times), max(times) + _MICROSECOND)
         changed |= reattribution.reattribute_spans([span], len(memberships))
-    rescore_queue.enqueue(rescore_queue.rescore_changed_counts(changed))
+    rescore_queue.enqueue(daily_counts.rescore_items(changed))
     return len(memberships) < limit
 
 
@@ -216,12 +215,7 @@ def _move_counts(user: JoinedUser, limit: int) -> int:
         for day, name, account, count, last_at in rows
     }
     daily_counts.add(counts)
-    first: date = min(row[0] for row in rows)
-    changed = {ChangedCount(product, survivor, key[4], key[2]) for key in counts}
-    rescore_queue.enqueue(
-        rescore_queue.rescore_changed_counts(changed)
-        | {rescore_queue.rescore_days_since(product, first)}
-    )
+    rescore_queue.enqueue(daily_counts.rescore_items(counts))
     return len(rows)
 
 
@@ -261,9 +255,7 @@ _SET_ACCOUNT: LiteralString = f"""
 """
 
 
-def store_memberships(
-    survivor: UserState, memberships: list[MembershipRecord]
-) -> set[ChangedCount]:
+def store_memberships(survivor: UserState, memberships: list[MembershipRecord]) -> set[CountKey]:
     """Store the memberships, as if they had been the other user's from the first."""
     accounts = {membership.account_id for membership in memberships}
     if survivor.account_id is not None:

@@ -10,7 +10,7 @@ longer stored.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
 from django.db import transaction
@@ -26,7 +26,6 @@ from engagement.recording.joining import Person
 from engagement.recording.reattribution import Span
 from engagement.recording.resolve import lock_rows, lock_users_for_update
 from engagement.scores import rescore_queue
-from engagement.scores.rescore_queue import ChangedCount
 
 # A background step moves at most this many events, and as many memberships.
 ROWS_PER_STEP = 5_000
@@ -366,12 +365,7 @@ def _move_events(request: Request, events: Sequence[tuple[datetime, int]]) -> No
     daily_counts.subtract(removed)
     daily_counts.add(added)
     _widen(request, [at for at, *_ in rows])
-    first: date = min(at for at, *_ in rows).date()
-    changed = {ChangedCount(key[0], key[1], key[4], key[2]) for key in (*removed, *added)}
-    rescore_queue.enqueue(
-        rescore_queue.rescore_changed_counts(changed)
-        | {rescore_queue.rescore_days_since(request.product_id, first)}
-    )
+    rescore_queue.enqueue(daily_counts.rescore_items([*removed, *added]))
 
 
 def _count(
@@ -426,7 +420,7 @@ def _move_memberships(request: Request) -> bool:
         records = list(map(MembershipRecord._make, rows))
         changed = moving.store_memberships(target, records)
         _widen(request, [record.at for record in records])
-        rescore_queue.enqueue(rescore_queue.rescore_changed_counts(changed))
+        rescore_queue.enqueue(daily_counts.rescore_items(changed))
     return is_last
 
 

@@ -7,16 +7,16 @@ and each step reads the memberships again, under the lock that keeps both from c
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, LiteralString, NamedTuple
 
 from core.database import sql
 from engagement.models.activity import NO_ACCOUNT
 from engagement.recording import daily_counts, moves
+from engagement.recording.daily_counts import CountKey
 from engagement.recording.resolve import lock_users_for_update
 from engagement.scores import rescore_queue
-from engagement.scores.rescore_queue import ChangedCount
 
 # A batch moves the events of days with at most this many, or twice as many as it has memberships.
 MAX_EVENTS_PER_BATCH = 1_000
@@ -54,9 +54,9 @@ class EventAttribution(NamedTuple):
 # --- In the batch ---------------------------------------------------------------------------
 
 
-def reattribute_spans(spans: Sequence[Span], membership_count: int) -> set[ChangedCount]:
+def reattribute_spans(spans: Sequence[Span], membership_count: int) -> set[CountKey]:
     """Move the events of the spans into their accounts: at once or, where there are many, by a
-    request. Returns whose counts changed.
+    request. Returns which counts changed.
 
     *membership_count* is the number of memberships in the batch. The users must be locked and
     their memberships stored.
@@ -198,7 +198,7 @@ def _process_first(product_id: int, user_id: int) -> None:
     if len(examined) == limit:
         last = examined[-1]
         rest.append(first._replace(start=last.occurred_at, arrival=last.arrival + 1))
-    rescore_queue.enqueue(rescore_queue.rescore_changed_counts(_move(examined)))
+    rescore_queue.enqueue(daily_counts.rescore_items(_move(examined)))
     _insert(rest)
 
 
@@ -302,8 +302,8 @@ def _examine(spans: Sequence[Span], limit: int | None) -> list[EventAttribution]
     return list(map(EventAttribution._make, rows))
 
 
-def _move(examined: Iterable[EventAttribution]) -> set[ChangedCount]:
-    """Move the events that are in a wrong account, and their counts. Returns whose counts
+def _move(examined: Iterable[EventAttribution]) -> set[CountKey]:
+    """Move the events that are in a wrong account, and their counts. Returns which counts
     changed."""
     moving = [event for event in examined if event.account_id != event.correct_account_id]
     if not moving:
@@ -319,14 +319,7 @@ def _move(examined: Iterable[EventAttribution]) -> set[ChangedCount]:
     added = _count(moving, lambda event: event.correct_account_id)
     daily_counts.subtract(removed_counts)
     daily_counts.add(added)
-    days = daily_counts.earliest_days({**removed_counts, **added})
-    rescore_queue.enqueue(
-        {
-            rescore_queue.rescore_days_since(product, date.fromordinal(day))
-            for product, day in days.items()
-        }
-    )
-    return {ChangedCount(key[0], key[1], key[4], key[2]) for key in (*removed_counts, *added)}
+    return {*removed_counts, *added}
 
 
 def _count(

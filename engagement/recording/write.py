@@ -17,37 +17,39 @@ from engagement.recording.batch import Batch, ExternalKey, SubjectUpdate, TrackM
 from engagement.recording.daily_counts import CountKey
 from engagement.recording.resolve import BatchRows, UserState
 from engagement.scores import rescore_queue
-from engagement.scores.rescore_queue import AccountChange, ChangedCount, RescoreItem
+from engagement.scores.rescore_queue import AccountChange, RescoreItem
 
 
 def write(batch: Batch, rows: BatchRows) -> None:
     """Write memberships, events, users, and accounts, and enqueue what must be rescored."""
     previous_accounts = {key: rows.users[key].member_of for key in rows.written_users}
-    moved_counts = _write_memberships(batch, rows)
+    changed_counts = _write_memberships(batch, rows)
     introduced_users = _identify(batch, rows.users)
-    new_counts, days = _write_events(batch, rows)
+    changed_counts |= _write_events(batch, rows)
     _write_users(batch, rows)
     entered_days = attribution.all_accounts_of(user for user in introduced_users if not user.is_new)
     entered_accounts = suppression.without_forgotten([*batch.entered_accounts, *entered_days])
     identified_accounts, account_changes = _write_accounts(
         batch, rows, {id for _, id in entered_accounts}
     )
-    rescore_queue.enqueue(
-        _changed_counts(introduced_users, moved_counts | new_counts)
-        | {
-            rescore_queue.rescore_account(*account, entered_days.get(account))
-            for account in (*entered_accounts, *identified_accounts, *rows.complete_accounts)
-        }
-        | _changed_details(batch, rows, account_changes)
-        | _changed_days(days, introduced_users)
-        | _changed_members(previous_accounts, rows.users)
-    )
+    # Also of users who are not identified and score nothing. Another worker may be introducing one
+    # at the moment, and its request may be processed before these counts are committed.
+    items = daily_counts.rescore_items(changed_counts) | _introduced(introduced_users)
+    with_day = {(item.product_id, item.account_id) for item in items if item.day}
+    items |= {
+        rescore_queue.rescore_account(*account, entered_days.get(account))
+        for account in (*entered_accounts, *identified_accounts, *rows.complete_accounts)
+        if account in entered_days or account not in with_day
+    }
+    items |= _changed_details(batch, rows, account_changes)
+    items |= _changed_members(previous_accounts, rows.users)
+    rescore_queue.enqueue(items)
 
 
 # --- Memberships and identity ---------------------------------------------------------------
 
 
-def _write_memberships(batch: Batch, rows: BatchRows) -> set[ChangedCount]:
+def _write_memberships(batch: Batch, rows: BatchRows) -> set[CountKey]:
     memberships: dict[int, list[MembershipRecord]] = defaultdict(list)
     for message in batch.memberships:
         memberships[rows.users[message.user].id].append(
@@ -91,11 +93,8 @@ _COPY_EVENTS: LiteralString = """
 _EVENT_TYPES = ("int8", "int8", "timestamptz", "int8", "int8", "int8", "timestamptz", "int8")
 
 
-def _write_events(batch: Batch, rows: BatchRows) -> tuple[set[ChangedCount], dict[int, int]]:
-    """Store the events and add them to the daily counts.
-
-    Returns whose counts changed, and the earliest day of each product's events, as an ordinal.
-    """
+def _write_events(batch: Batch, rows: BatchRows) -> set[CountKey]:
+    """Store the events and add them to the daily counts. Returns which counts changed."""
     counts: dict[CountKey, tuple[int, datetime]] = {}
     if events := _count_events(counts, batch.tracks, rows):
         sql.copy(_COPY_EVENTS, _EVENT_TYPES, events)
@@ -106,8 +105,7 @@ def _write_events(batch: Batch, rows: BatchRows) -> tuple[set[ChangedCount], dic
         count, last_at = counts.get(key, (0, message.last_at))
         counts[key] = (count + message.count, max(last_at, message.last_at))
     daily_counts.add(counts)
-    changed = {ChangedCount(key[0], key[1], key[4], key[2]) for key in counts}
-    return changed, daily_counts.earliest_days(counts)
+    return set(counts)
 
 
 def _count_events(
@@ -288,16 +286,16 @@ def _update_accounts(
 # --- What must be rescored ------------------------------------------------------------------
 
 
-def _changed_counts(
-    introduced_users: Sequence[UserState], counts: set[ChangedCount]
-) -> set[RescoreItem]:
-    """The introduced users, and the users and accounts whose counts changed.
-
-    That includes users who are not identified and score nothing. Another worker may be introducing
-    one at the moment, and its request may be processed before these counts are committed.
-    """
-    users = {rescore_queue.rescore_user(user.product_id, user.id) for user in introduced_users}
-    return users | rescore_queue.rescore_changed_counts(counts)
+def _introduced(users: Sequence[UserState]) -> set[RescoreItem]:
+    """The users that a message introduced, and the first day of each product's: their events count
+    from now on."""
+    days: dict[int, date] = {}
+    for user in users:
+        if not user.is_new:
+            day = user.first_seen_at.date()
+            days[user.product_id] = min(day, days.get(user.product_id, day))
+    items = {rescore_queue.rescore_user(user.product_id, user.id) for user in users}
+    return items | {rescore_queue.rescore_days_since(*product) for product in days.items()}
 
 
 def _changed_details(
@@ -311,22 +309,6 @@ def _changed_details(
         for key, update in batch.accounts.items()
         if update.patches
         for id in (rows.account_ids[key],)
-    }
-
-
-def _changed_days(days: dict[int, int], introduced_users: Sequence[UserState]) -> set[RescoreItem]:
-    """The earliest day of each product whose counts changed; scoring decides whether it is late.
-
-    The events of a user count from the moment that a message introduces the user.
-    """
-    earliest = dict(days)
-    for user in introduced_users:
-        if not user.is_new:
-            day = user.first_seen_at.toordinal()
-            earliest[user.product_id] = min(day, earliest.get(user.product_id, day))
-    return {
-        rescore_queue.rescore_days_since(product, date.fromordinal(day))
-        for product, day in earliest.items()
     }
 
 

@@ -1,16 +1,13 @@
 """The rescore queue: what must be scored again."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from datetime import date
 from typing import LiteralString, NamedTuple
 
 from core.database import sql
 from engagement.models import RescoreRequest
-from engagement.models.activity import NO_ACCOUNT
 
 AccountChange = RescoreRequest.AccountChange
-# Later than every day.
-_NO_DAY = date.max.toordinal() + 1
 
 
 class RescoreItem(NamedTuple):
@@ -27,16 +24,6 @@ class RescoreItem(NamedTuple):
     account_change: int | None = None
 
 
-class ChangedCount(NamedTuple):
-    """The user, the account, and the day of a daily count that changed; NO_ACCOUNT for none. The
-    day is an ordinal."""
-
-    product_id: int
-    user_id: int
-    account_id: int
-    day: int
-
-
 def rescore_user(product_id: int, user_id: int) -> RescoreItem:
     return RescoreItem(product_id, user_id, None)
 
@@ -49,21 +36,6 @@ def rescore_account(
 
 def rescore_days_since(product_id: int, day: date) -> RescoreItem:
     return RescoreItem(product_id, None, None, day)
-
-
-def rescore_changed_counts(counts: Iterable[ChangedCount]) -> set[RescoreItem]:
-    """An item for each user and account whose counts changed, an account's with the first day."""
-    items = set()
-    first_days: dict[tuple[int, int], int] = {}
-    for product_id, user_id, account_id, day in counts:
-        items.add(rescore_user(product_id, user_id))
-        if account_id != NO_ACCOUNT:
-            account = (product_id, account_id)
-            if day < first_days.get(account, _NO_DAY):
-                first_days[account] = day
-    for account, day in first_days.items():
-        items.add(rescore_account(*account, date.fromordinal(day)))
-    return items
 
 
 _COPY: LiteralString = """
