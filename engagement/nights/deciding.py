@@ -28,6 +28,19 @@ SHOWN_PER_TRANSACTION = 20_000
 # Sizes by users, as pages name them.
 SIZES = {"1": 1, "2-4": 2, "5-9": 5, "10+": 10}
 SIGNALS = (Alarm.Signal.FALL, Alarm.Signal.RISE)
+# An alarm as ``stored_alarms.read`` returns it; *direction* is a place in SIGNALS.
+STORED = np.dtype(
+    [
+        ("account", ">i8"),
+        ("direction", ">i2"),
+        ("level", ">i2"),
+        ("since", ">i4"),
+        ("is_open", ">i2"),
+        ("weeks", ">i4"),
+        ("rate", ">f8"),
+        ("burstiness", ">f8"),
+    ]
+)
 # By the numbers that ``statistic.account_activity`` gives them.
 STATES = ("decidable", "too_quiet", "too_new")
 
@@ -63,9 +76,9 @@ class DecidedNight:
 
 def decide(score_set: ScoreSet, day: date, stored: Levels) -> DecidedNight:
     """What becomes of the alarms at those levels after *day*. Writes nothing."""
-    rows = stored_alarms.read(score_set, day, stored)
-    loaded = load(score_set, day, np.array([row[0] for row in rows], np.int64))
-    falls, rises = (_placed(rows, signal, loaded.ids) for signal in SIGNALS)
+    rows = np.frombuffer(stored_alarms.read(score_set, day, stored), STORED)
+    loaded = load(score_set, day, rows["account"].astype(np.int64))
+    falls, rises = (_placed(rows, direction, loaded.ids) for direction in range(len(SIGNALS)))
     fall, rise = (_kappa(score_set, day, signal, stored) for signal in SIGNALS)
     level = score_set.workspace.alarm_level
     night = transitions.decide_night(
@@ -83,25 +96,16 @@ def _kappa(score_set: ScoreSet, day: date, signal: str, stored: Levels) -> float
     return levels.measured_kappa(number, account_days)
 
 
-def _placed(rows: list[Any], signal: str, ids: Array) -> Array:
-    """The alarms of the signal, by the places of their accounts in *ids*. Those of accounts that
+def _placed(rows: Array, direction: int, ids: Array) -> Array:
+    """The alarms of the direction, by the places of their accounts in *ids*. Those of accounts that
     are gone are left out."""
-    own = [row for row in rows if row[1] == signal]
+    own = rows[(rows["direction"] == direction) & np.isin(rows["account"], ids)]
     alarms = np.zeros(len(own), transitions.ALARM)
-    accounts = np.array([row[0] for row in own], np.int64)
-    alarms["row"] = np.searchsorted(ids, accounts)
-    for place, (_, _, level, since, is_open, rate, weeks, burstiness) in enumerate(own):
-        outcome = transitions.OPEN if is_open else transitions.SETTLED
-        for name, value in (
-            ("level", level),
-            ("since", since.toordinal()),
-            ("outcome", outcome),
-            ("rate", rate),
-            ("weeks", weeks),
-            ("burstiness", burstiness),
-        ):
-            alarms[name][place] = value
-    return alarms[np.isin(accounts, ids)]
+    alarms["row"] = np.searchsorted(ids, own["account"])
+    alarms["outcome"] = np.where(own["is_open"], transitions.OPEN, transitions.SETTLED)
+    for name in ("level", "since", "rate", "weeks", "burstiness"):
+        alarms[name] = own[name]
+    return alarms
 
 
 # --- What can be told -----------------------------------------------------------------------
@@ -156,9 +160,7 @@ _OUTCOMES = {
 
 def _updates(decided: DecidedNight, direction: int) -> Iterator[dict[str, Any]]:
     """The rows of the alarms that were open."""
-    before = decided.alarms[direction]
-    latest = _decision(decided, direction).latest[before["outcome"] == transitions.OPEN]
-    for alarm in latest:
+    for alarm in _followed(decided, direction):
         outcome = _OUTCOMES[int(alarm["outcome"])]
         yield {
             **_key(decided, direction, alarm),
@@ -190,6 +192,22 @@ def _onsets(decided: DecidedNight, direction: int) -> Iterator[dict[str, Any]]:
 
 def _decision(decided: DecidedNight, direction: int) -> transitions.Decision:
     return (decided.night.falls, decided.night.rises)[direction]
+
+
+def _followed(decided: DecidedNight, direction: int) -> Array:
+    """What became of the alarms that were open."""
+    is_open = decided.alarms[direction]["outcome"] == transitions.OPEN
+    followed: Array = _decision(decided, direction).latest[is_open]
+    return followed
+
+
+def _changed(decided: DecidedNight) -> set[int]:
+    """The accounts whose alarms begin, go on, or end."""
+    changed = set[int]()
+    for direction in range(len(SIGNALS)):
+        for alarms in (_decision(decided, direction).onsets, _followed(decided, direction)):
+            changed.update(decided.loaded.ids[alarms["row"]].tolist())
+    return changed
 
 
 def _key(decided: DecidedNight, direction: int, alarm: Any) -> dict[str, Any]:
@@ -224,8 +242,6 @@ def write(decided: DecidedNight, job: Job, now: datetime, cursor: Any = None) ->
     Raises LeaseLost, or NoLongerCurrent.
     """
     score_set, is_replay = decided.score_set, decided.stored.is_replay
-    onsets = [row for direction in range(2) for row in _onsets(decided, direction)]
-    updates = [row for direction in range(2) for row in _updates(decided, direction)]
     values: dict[str, Any] = {
         "accounts": decided.night.decidable,
         "parameters": {
@@ -238,14 +254,14 @@ def write(decided: DecidedNight, job: Job, now: datetime, cursor: Any = None) ->
         values |= {"decided_at": now, "summary": _summary(decided)}
     with run.holding(job):
         _lock(score_set)
-        stored_alarms.insert(score_set, onsets)
-        stored_alarms.update(score_set, updates)
+        for direction in range(len(SIGNALS)):
+            stored_alarms.insert(score_set, _onsets(decided, direction))
+            stored_alarms.update(score_set, _updates(decided, direction))
         if not is_replay:
             ids = _show(decided, after=0)
             # What is left is shown by the next step.
             values["score_set_id"] = score_set.pk if len(ids) < SHOWN_PER_TRANSACTION else None
-            changed = {row["account_id"] for row in (*onsets, *updates)}
-            changed |= stored_alarms.no_longer_settled(score_set, decided.day)
+            changed = _changed(decided) | stored_alarms.no_longer_settled(score_set, decided.day)
             tell(score_set, changed | set(ids))
             stored_alarms.delete_old(score_set, decided.day)
         _store_totals(decided)

@@ -85,7 +85,7 @@ class _Loading:
         self._all_rows, self._alarmed, self._parameters = all_rows, alarmed, parameters
         self._ids = np.empty(size, np.int64)
         self._users = np.empty(size, np.int32)
-        self._weeks = np.empty((size, WEEKS), np.uint32)
+        self._weeks = np.empty((size, WEEKS), np.uint16)
         self._ages = np.empty(size, np.uint8)
         self._is_small = np.empty(size, np.bool_)
         self._regions = np.empty(size, np.uint8)
@@ -117,6 +117,8 @@ class _Loading:
         self._ids[rows], self._users[rows] = ids, part["users"][is_needed]
         week = (DAYS - 1 - day) // 7
         weekly = np.bincount(place * WEEKS + week, users, count * WEEKS)
+        if weekly.max(initial=0) > np.iinfo(self._weeks.dtype).max:
+            self._weeks = self._weeks.astype(np.uint32)
         self._weeks[rows] = weekly.reshape(count, WEEKS)
         self._ages[rows] = self._ages_of(ids, place, day)
         self._is_small[rows] = ~np.isin(np.arange(count), place[users > SMALL_USERS])

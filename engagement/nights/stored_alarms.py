@@ -1,7 +1,7 @@
 """Alarms in the database: what a night reads of those before it, and the rows that it writes."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import islice
@@ -43,11 +43,19 @@ def copied_from(replayed_from: date) -> date:
 
 # --- Reading --------------------------------------------------------------------------------
 
-# The usual rate follows the data, as long as all days of the baseline are kept.
+# The usual rate follows the data, as long as all days of the baseline are kept. In one value, as
+# loading reads active days: half a million rows of a large product would be Python objects.
 _READ: LiteralString = """
-    SELECT a.account_id, a.signal, a.level, a.since, a.ended_on IS NULL,
-           COALESCE(s.users * 7.0::float8 / (a.baseline_to - a.baseline_from + 1), a.weekly_rate),
-           (a.baseline_to - a.baseline_from + 1) / 7, a.burstiness
+    SELECT string_agg(
+        int8send(a.account_id) || int2send((a.signal = 'rise')::integer::smallint)
+            || int2send((CASE WHEN a.level < 0 THEN -1 - a.level ELSE a.level END)::smallint)
+            || int4send(a.since - '0001-01-01'::date + 1)
+            || int2send((a.ended_on IS NULL)::integer::smallint)
+            || int4send((a.baseline_to - a.baseline_from + 1) / 7)
+            || float8send(COALESCE(
+                s.users * 7.0::float8 / (a.baseline_to - a.baseline_from + 1), a.weekly_rate))
+            || float8send(a.burstiness),
+        '' ORDER BY a.account_id)
     FROM engagement_alarm a
     LEFT JOIN LATERAL (
         SELECT COALESCE(sum(d.users), 0) AS users FROM engagement_activeday d
@@ -57,14 +65,12 @@ _READ: LiteralString = """
     WHERE a.product_id = %(product)s AND a.workspace_id = %(workspace)s
       AND a.signal IN ('fall', 'rise') AND (a.level < 0) = %(is_replay)s
       AND (a.ended_on IS NULL OR (a.outcome = 'settled' AND a.since > %(rested)s))
-    ORDER BY a.account_id
 """
 
 
-def read(score_set: ScoreSet, day: date, levels: Levels) -> list[sql.Row]:
+def read(score_set: ScoreSet, day: date, levels: Levels) -> bytes:
     """The alarms that the night after *day* begins with, open or settled, in the order of their
-    accounts: account, signal, level from 0 on, since, whether it is open, weekly rate, weeks of the
-    baseline, and burstiness."""
+    accounts, as ``deciding.STORED``."""
     assert score_set.active_days_until is not None, "Its active days are counted."
     parameters = {
         **_own(score_set),
@@ -73,8 +79,8 @@ def read(score_set: ScoreSet, day: date, levels: Levels) -> list[sql.Row]:
         "rested": day - RESTING,
         "kept_from": score_set.active_days_until - KEPT,
     }
-    rows = sql.fetch(_READ, parameters)
-    return [(account, signal, levels.stored(level), *row) for account, signal, level, *row in rows]
+    ((packed,),) = sql.fetch(_READ, parameters)
+    return packed or b""
 
 
 # A replay has a copy of what was not long before it, and no other.
@@ -157,13 +163,13 @@ _UPDATE: Any = f"""
 """
 
 
-def insert(score_set: ScoreSet, rows: Sequence[dict[str, Any]]) -> None:
+def insert(score_set: ScoreSet, rows: Iterable[dict[str, Any]]) -> None:
     """Write alarms that begin."""
     for arrays in _arrays(rows, _INSERTED):
         sql.execute(_INSERT, {**_own(score_set), **arrays})
 
 
-def update(score_set: ScoreSet, rows: Sequence[dict[str, Any]]) -> None:
+def update(score_set: ScoreSet, rows: Iterable[dict[str, Any]]) -> None:
     """Write what became of alarms that were open."""
     for arrays in _arrays(rows, _UPDATED):
         sql.execute(_UPDATE, {**_own(score_set), **arrays})
@@ -185,7 +191,7 @@ def tell(score_set: ScoreSet, account_ids: set[int]) -> None:
 
 
 def _arrays(
-    rows: Sequence[dict[str, Any]], columns: dict[str, str]
+    rows: Iterable[dict[str, Any]], columns: dict[str, str]
 ) -> Iterator[dict[str, list[Any]]]:
     remaining = iter(rows)
     while part := list(islice(remaining, ROWS_PER_STATEMENT)):
