@@ -1,6 +1,24 @@
 """The pages that the site has besides those of models."""
 
 from access.admin import account, sign_in
-from console.dashboard import home, jobs, licenses, navigation, preferences, search
+from console.dashboard import (
+    home,
+    jobs,
+    licenses,
+    navigation,
+    preferences,
+    reconciliation,
+    search,
+)
 
-__all__ = ["account", "home", "jobs", "licenses", "navigation", "preferences", "search", "sign_in"]
+__all__ = [
+    "account",
+    "home",
+    "jobs",
+    "licenses",
+    "navigation",
+    "preferences",
+    "reconciliation",
+    "search",
+    "sign_in",
+]

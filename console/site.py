@@ -65,6 +65,11 @@ class ServiceAdminSite(AdminSite):
                 for change in ("pause", "resume")
             ),
             path("licenses/", self.admin_view(self.licenses), name="licenses"),
+            path(
+                "licenses/reconciliation/",
+                self.admin_view(self.reconciliation),
+                name="licenses_reconciliation",
+            ),
             path("search/", self.admin_view(self.search), name="search"),
             path("preferences/", self.admin_view(self.preferences), name="preferences"),
         ]
@@ -150,6 +155,12 @@ class ServiceAdminSite(AdminSite):
     def licenses(self, request: HttpRequest) -> HttpResponse:
         context = self.each_context(request)
         response: HttpResponse = self.pages.licenses.licenses_view(request, context)
+        return response
+
+    def reconciliation(self, request: HttpRequest) -> HttpResponse:
+        context = self.each_context(request)
+        view = self.pages.reconciliation.reconciliation_view
+        response: HttpResponse = view(request, context)
         return response
 
     def preferences(self, request: HttpRequest) -> HttpResponse:

@@ -25,6 +25,7 @@ from marketplace.models import (
     License,
     LicenseAlias,
     LicenseEvent,
+    MetricEvent,
     Observation,
     ReportReading,
     Transaction,
@@ -264,7 +265,7 @@ def save_connection(
 
 _OF_ONE_APP: tuple[type[Model], ...] = (
     *(License, Observation, LicenseEvent, LedgerLicense, LicenseAlias, Ledger),
-    *(Transaction, Feedback),
+    *(Transaction, Feedback, MetricEvent),
 )
 
 

@@ -221,6 +221,9 @@ def nothing_usable(run: SyncRun, first_reason: str) -> str:
 _REPORT_NAMES = {
     ReportReading.Report.TRANSACTIONS: "transactions",
     ReportReading.Report.FEEDBACK: "customers’ feedback",
+    ReportReading.Report.CHURN: "counts of churn",
+    ReportReading.Report.CONVERSION: "counts of conversions",
+    ReportReading.Report.RENEWAL: "counts of renewals",
     ReportReading.Report.HISTORY: "the history of licenses",
 }
 # By the failure: a sentence about the report {0}, whose failure is {1}.

@@ -140,6 +140,7 @@ TABLES: dict[str, Placement] = {
     "marketplace_transaction": _LEDGER,
     "marketplace_feedback": _LEDGER,
     "marketplace_licenseevent": _LEDGER,
+    "marketplace_metricevent": _local("of one product's page alone, and at most a year of it"),
     "notifications_destination": _SMALL,
     "notifications_watch": _SMALL,
     "notifications_subscription": _SMALL,

@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "db2345819cf17d7590b904f0484894b8ff79e432718caa507eed87b5971feb3f", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
+-- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "7d5487a3c2ee6e7edd18d19727d426d42dbfd53b99b84709c81dbbbe7f758930", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -1472,6 +1472,18 @@ CREATE TABLE public.marketplace_licenseevent (
     is_announced boolean NOT NULL,
     product_id bigint NOT NULL
 );
+CREATE TABLE public.marketplace_metricevent (
+    metric character varying(20) NOT NULL,
+    date date NOT NULL,
+    name character varying(200) NOT NULL,
+    names character varying(200)[] NOT NULL,
+    cloud_id character varying(512) NOT NULL,
+    months smallint,
+    seen_at timestamp with time zone NOT NULL,
+    product_id bigint NOT NULL,
+    CONSTRAINT marketplace_metricevent_months_check CHECK ((months >= 0)),
+    CONSTRAINT metric_allowed CHECK (((metric)::text = ANY ((ARRAY['churn'::character varying, 'conversion'::character varying, 'renewal'::character varying])::text[])))
+);
 CREATE TABLE public.marketplace_observation (
     license character varying(200) NOT NULL,
     as_of date NOT NULL,
@@ -1512,7 +1524,7 @@ CREATE TABLE public.marketplace_reportreading (
     rows bigint NOT NULL,
     connection_id bigint NOT NULL,
     CONSTRAINT marketplace_reportreading_rows_check CHECK ((rows >= 0)),
-    CONSTRAINT reading_report_allowed CHECK (((report)::text = ANY ((ARRAY['transactions'::character varying, 'feedback'::character varying, 'history'::character varying])::text[])))
+    CONSTRAINT reading_report_allowed CHECK (((report)::text = ANY ((ARRAY['transactions'::character varying, 'feedback'::character varying, 'churn'::character varying, 'conversion'::character varying, 'renewal'::character varying, 'history'::character varying])::text[])))
 );
 ALTER TABLE public.marketplace_reportreading ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.marketplace_reportreading_id_seq
@@ -2185,42 +2197,46 @@ INSERT INTO public.auth_permission VALUES
 	(390, 'Can change report reading', 98, 'change_reportreading'),
 	(391, 'Can delete report reading', 98, 'delete_reportreading'),
 	(392, 'Can view report reading', 98, 'view_reportreading'),
-	(393, 'Can add destination', 99, 'add_destination'),
-	(394, 'Can change destination', 99, 'change_destination'),
-	(395, 'Can delete destination', 99, 'delete_destination'),
-	(396, 'Can view destination', 99, 'view_destination'),
-	(397, 'Can add notification', 100, 'add_outboxmessage'),
-	(398, 'Can change notification', 100, 'change_outboxmessage'),
-	(399, 'Can delete notification', 100, 'delete_outboxmessage'),
-	(400, 'Can view notification', 100, 'view_outboxmessage'),
-	(401, 'Can add delivery', 101, 'add_delivery'),
-	(402, 'Can change delivery', 101, 'change_delivery'),
-	(403, 'Can delete delivery', 101, 'delete_delivery'),
-	(404, 'Can view delivery', 101, 'view_delivery'),
-	(405, 'Can add subscription', 102, 'add_subscription'),
-	(406, 'Can change subscription', 102, 'change_subscription'),
-	(407, 'Can delete subscription', 102, 'delete_subscription'),
-	(408, 'Can view subscription', 102, 'view_subscription'),
-	(409, 'Can add watch', 103, 'add_watch'),
-	(410, 'Can change watch', 103, 'change_watch'),
-	(411, 'Can delete watch', 103, 'delete_watch'),
-	(412, 'Can view watch', 103, 'view_watch'),
-	(413, 'Can add watched member', 104, 'add_watchedmember'),
-	(414, 'Can change watched member', 104, 'change_watchedmember'),
-	(415, 'Can delete watched member', 104, 'delete_watchedmember'),
-	(416, 'Can view watched member', 104, 'view_watchedmember'),
-	(417, 'Can add scheduled export', 105, 'add_scheduledexport'),
-	(418, 'Can change scheduled export', 105, 'change_scheduledexport'),
-	(419, 'Can delete scheduled export', 105, 'delete_scheduledexport'),
-	(420, 'Can view scheduled export', 105, 'view_scheduledexport'),
-	(421, 'Can add export run', 106, 'add_exportrun'),
-	(422, 'Can change export run', 106, 'change_exportrun'),
-	(423, 'Can delete export run', 106, 'delete_exportrun'),
-	(424, 'Can view export run', 106, 'view_exportrun'),
-	(425, 'Can add export file', 107, 'add_exportfile'),
-	(426, 'Can change export file', 107, 'change_exportfile'),
-	(427, 'Can delete export file', 107, 'delete_exportfile'),
-	(428, 'Can view export file', 107, 'view_exportfile');
+	(393, 'Can add metric event', 99, 'add_metricevent'),
+	(394, 'Can change metric event', 99, 'change_metricevent'),
+	(395, 'Can delete metric event', 99, 'delete_metricevent'),
+	(396, 'Can view metric event', 99, 'view_metricevent'),
+	(397, 'Can add destination', 100, 'add_destination'),
+	(398, 'Can change destination', 100, 'change_destination'),
+	(399, 'Can delete destination', 100, 'delete_destination'),
+	(400, 'Can view destination', 100, 'view_destination'),
+	(401, 'Can add notification', 101, 'add_outboxmessage'),
+	(402, 'Can change notification', 101, 'change_outboxmessage'),
+	(403, 'Can delete notification', 101, 'delete_outboxmessage'),
+	(404, 'Can view notification', 101, 'view_outboxmessage'),
+	(405, 'Can add delivery', 102, 'add_delivery'),
+	(406, 'Can change delivery', 102, 'change_delivery'),
+	(407, 'Can delete delivery', 102, 'delete_delivery'),
+	(408, 'Can view delivery', 102, 'view_delivery'),
+	(409, 'Can add subscription', 103, 'add_subscription'),
+	(410, 'Can change subscription', 103, 'change_subscription'),
+	(411, 'Can delete subscription', 103, 'delete_subscription'),
+	(412, 'Can view subscription', 103, 'view_subscription'),
+	(413, 'Can add watch', 104, 'add_watch'),
+	(414, 'Can change watch', 104, 'change_watch'),
+	(415, 'Can delete watch', 104, 'delete_watch'),
+	(416, 'Can view watch', 104, 'view_watch'),
+	(417, 'Can add watched member', 105, 'add_watchedmember'),
+	(418, 'Can change watched member', 105, 'change_watchedmember'),
+	(419, 'Can delete watched member', 105, 'delete_watchedmember'),
+	(420, 'Can view watched member', 105, 'view_watchedmember'),
+	(421, 'Can add scheduled export', 106, 'add_scheduledexport'),
+	(422, 'Can change scheduled export', 106, 'change_scheduledexport'),
+	(423, 'Can delete scheduled export', 106, 'delete_scheduledexport'),
+	(424, 'Can view scheduled export', 106, 'view_scheduledexport'),
+	(425, 'Can add export run', 107, 'add_exportrun'),
+	(426, 'Can change export run', 107, 'change_exportrun'),
+	(427, 'Can delete export run', 107, 'delete_exportrun'),
+	(428, 'Can view export run', 107, 'view_exportrun'),
+	(429, 'Can add export file', 108, 'add_exportfile'),
+	(430, 'Can change export file', 108, 'change_exportfile'),
+	(431, 'Can delete export file', 108, 'delete_exportfile'),
+	(432, 'Can view export file', 108, 'view_exportfile');
 INSERT INTO public.django_celery_beat_intervalschedule VALUES
 	(1, 6, 'hours');
 INSERT INTO public.django_celery_beat_periodictask VALUES
@@ -2326,15 +2342,16 @@ INSERT INTO public.django_content_type VALUES
 	(96, 'marketplace', 'observation'),
 	(97, 'marketplace', 'transaction'),
 	(98, 'marketplace', 'reportreading'),
-	(99, 'notifications', 'destination'),
-	(100, 'notifications', 'outboxmessage'),
-	(101, 'notifications', 'delivery'),
-	(102, 'notifications', 'subscription'),
-	(103, 'notifications', 'watch'),
-	(104, 'notifications', 'watchedmember'),
-	(105, 'exports', 'scheduledexport'),
-	(106, 'exports', 'exportrun'),
-	(107, 'exports', 'exportfile');
+	(99, 'marketplace', 'metricevent'),
+	(100, 'notifications', 'destination'),
+	(101, 'notifications', 'outboxmessage'),
+	(102, 'notifications', 'delivery'),
+	(103, 'notifications', 'subscription'),
+	(104, 'notifications', 'watch'),
+	(105, 'notifications', 'watchedmember'),
+	(106, 'exports', 'scheduledexport'),
+	(107, 'exports', 'exportrun'),
+	(108, 'exports', 'exportfile');
 INSERT INTO public.django_migrations VALUES
 	(1, 'contenttypes', '0001_initial', now()),
 	(2, 'auth', '0001_initial', now()),
@@ -2456,21 +2473,22 @@ INSERT INTO public.django_migrations VALUES
 	(118, 'marketplace', '0010_report_readings', now()),
 	(119, 'marketplace', '0011_ledger_indexes', now()),
 	(120, 'marketplace', '0012_license_event_order', now()),
-	(121, 'notifications', '0001_initial', now()),
-	(122, 'notifications', '0002_outbox_by_subject', now()),
-	(123, 'notifications', '0003_credential_expiring', now()),
-	(124, 'notifications', '0004_texts', now()),
-	(125, 'notifications', '0005_traits_of_subscriptions', now()),
-	(126, 'notifications', '0006_whole_product', now()),
-	(127, 'notifications', '0007_license_events', now()),
-	(128, 'readapi', '0001_initial', now()),
-	(129, 'readapi', '0002_usage', now()),
-	(130, 'readapi', '0003_token_rights', now()),
-	(131, 'readapi', '0004_read_token', now()),
-	(132, 'sessions', '0001_initial', now());
+	(121, 'marketplace', '0013_metric_events', now()),
+	(122, 'notifications', '0001_initial', now()),
+	(123, 'notifications', '0002_outbox_by_subject', now()),
+	(124, 'notifications', '0003_credential_expiring', now()),
+	(125, 'notifications', '0004_texts', now()),
+	(126, 'notifications', '0005_traits_of_subscriptions', now()),
+	(127, 'notifications', '0006_whole_product', now()),
+	(128, 'notifications', '0007_license_events', now()),
+	(129, 'readapi', '0001_initial', now()),
+	(130, 'readapi', '0002_usage', now()),
+	(131, 'readapi', '0003_token_rights', now()),
+	(132, 'readapi', '0004_read_token', now()),
+	(133, 'sessions', '0001_initial', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
-SELECT pg_catalog.setval('public.auth_permission_id_seq', 428, true);
+SELECT pg_catalog.setval('public.auth_permission_id_seq', 432, true);
 SELECT pg_catalog.setval('public.auth_user_groups_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_user_permissions_id_seq', 1, false);
@@ -2481,8 +2499,8 @@ SELECT pg_catalog.setval('public.django_celery_beat_crontabschedule_id_seq', 1, 
 SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
-SELECT pg_catalog.setval('public.django_content_type_id_seq', 107, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 132, true);
+SELECT pg_catalog.setval('public.django_content_type_id_seq', 108, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 133, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alarmnight_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alias_id_seq', 1, false);
@@ -2763,6 +2781,8 @@ ALTER TABLE ONLY public.marketplace_licensealias
     ADD CONSTRAINT marketplace_licensealias_pkey PRIMARY KEY (product_id, name);
 ALTER TABLE ONLY public.marketplace_licenseevent
     ADD CONSTRAINT marketplace_licenseevent_pkey PRIMARY KEY (product_id, license, type, anchor);
+ALTER TABLE ONLY public.marketplace_metricevent
+    ADD CONSTRAINT marketplace_metricevent_pkey PRIMARY KEY (product_id, metric, date, name);
 ALTER TABLE ONLY public.marketplace_observation
     ADD CONSTRAINT marketplace_observation_pkey PRIMARY KEY (product_id, license, as_of, digest);
 ALTER TABLE ONLY public.marketplace_pendinglicense
@@ -3097,6 +3117,8 @@ ALTER TABLE ONLY public.marketplace_licensealias
     ADD CONSTRAINT marketplace_licensea_product_id_6883b7ff_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.marketplace_licenseevent
     ADD CONSTRAINT marketplace_licensee_product_id_26262fc8_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.marketplace_metricevent
+    ADD CONSTRAINT marketplace_metricev_product_id_a4fd1dc7_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.marketplace_observation
     ADD CONSTRAINT marketplace_observat_product_id_f2fded49_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.marketplace_pendinglicense

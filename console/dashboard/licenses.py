@@ -4,7 +4,7 @@ Each is a CSV file, too.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -21,13 +21,13 @@ from access.pages.place import find_place
 from access.pages.subject_urls import subject_url
 from engagement.models import Account, Product
 from marketplace.ledger import event_texts, monthly
-from marketplace.ledger.monthly import ANNUAL, MONTHLY, OTHER, Count
+from marketplace.ledger.monthly import ANNUAL, MONTHLY, OTHER, Count, months_before
 from marketplace.ledger.vocabulary import EventType
 from marketplace.models import Ledger
 
 MONTHS_SHOWN = 12
 MAX_ROWS = 500
-_TERMS = {MONTHLY: "monthly", ANNUAL: "annual", OTHER: "other or unknown term"}
+TERMS = {MONTHLY: "monthly", ANNUAL: "annual", OTHER: "other or unknown term"}
 # The rows of the table: a type, and of which terms.
 _GROUPS: dict[str, list[tuple[EventType, str]]] = {
     "Evaluations": [
@@ -37,9 +37,9 @@ _GROUPS: dict[str, list[tuple[EventType, str]]] = {
     ],
     "Paid terms": [
         (EventType.PURCHASED, ""),
-        *((EventType.RENEWED, term) for term in _TERMS),
+        *((EventType.RENEWED, term) for term in TERMS),
         (EventType.CANCELLED, ""),
-        *((EventType.CHURNED, term) for term in _TERMS),
+        *((EventType.CHURNED, term) for term in TERMS),
         (EventType.WON_BACK, ""),
     ],
     "Seats": [(EventType.SEATS_UP, ""), (EventType.SEATS_DOWN, "")],
@@ -96,8 +96,8 @@ def licenses_view(request: HttpRequest, site_context: dict[str, Any]) -> HttpRes
         context |= _events_context(product_id, events)
         context["file_url"] = f"?{request.GET.urlencode()}&file=events"
         return TemplateResponse(request, "config/license_events.html", context)
-    months = [_months_before(today.replace(day=1), number) for number in range(MONTHS_SHOWN)]
-    counts = monthly.count_by_month(product_id, _TYPES, months[-1], _months_before(months[0], -1))
+    months = [months_before(today.replace(day=1), number) for number in range(MONTHS_SHOWN)]
+    counts = monthly.count_by_month(product_id, _TYPES, months[-1], months_before(months[0], -1))
     if file:
         return _csv(product_id, "licenses-by-month", _MONTH_HEADS, _month_lines(counts))
     context |= {
@@ -106,16 +106,12 @@ def licenses_view(request: HttpRequest, site_context: dict[str, Any]) -> HttpRes
         "reasons": list(_reasons(product_id, counts, months)),
         "files_url": f"?{urlencode({'product': product_id})}&file=",
         "is_empty": not counts,
+        "query": urlencode({"product": product_id}),
         "is_first_import": not Ledger.objects.filter(
             product=product_id, filled_at__isnull=False
         ).exists(),
     }
     return TemplateResponse(request, "config/licenses.html", context)
-
-
-def _months_before(month: date, number: int) -> date:
-    index = month.year * 12 + month.month - 1 - number
-    return date(index // 12, index % 12 + 1, 1)
 
 
 # --- The table ------------------------------------------------------------------------------
@@ -132,7 +128,7 @@ def _groups(
     for group, types in _GROUPS.items():
         rows = []
         for type, term in types:
-            title = event_texts.title(type) + (f", {_TERMS[term]}" if term else "")
+            title = event_texts.title(type) + (f", {TERMS[term]}" if term else "")
             cells = [
                 _cell(product_id, type, term, month, title, numbers, seats) for month in months
             ]
@@ -180,7 +176,7 @@ def _reasons(
         query: dict[str, str | int]
         query = {"product": product_id, "type": EventType.CHURNED.value, "reason": reason}
         label = event_texts.reason_text(reason).capitalize() or "No reason given"
-        by_term = [(_TERMS[term], numbers[reason, term]) for term in _TERMS]
+        by_term = [(TERMS[term], numbers[reason, term]) for term in TERMS]
         yield label, f"?{urlencode(query)}", by_term
 
 
@@ -206,7 +202,7 @@ class _Events:
         """All of them, those of each month at once, the latest first."""
         until = self.until
         while until > self.since:
-            since = _months_before(until, 1)
+            since = months_before(until, 1)
             yield self._between(product_id, since, until, None)
             until = since
 
@@ -221,19 +217,19 @@ class _Events:
 def _parse(query: QueryDict, today: date) -> _Events:
     """The events that the address asks for. Raises Http404 for what no link asks for."""
     type, term, reason = query.get("type", ""), query.get("term", ""), query.get("reason")
-    if (type and type not in _TYPES) or (term and term not in _TERMS):
+    if (type and type not in _TYPES) or (term and term not in TERMS):
         raise Http404
     if "month" in query:
         try:
             since = date.fromisoformat(f"{query['month']}-01")
-            until = _months_before(since, -1)
+            until = months_before(since, -1)
         except ValueError:
             raise Http404 from None
         period = f"{since:%B %Y}"
     else:
-        since = _months_before(today.replace(day=1), MONTHS_SHOWN - 1)
-        until, period = _months_before(today.replace(day=1), -1), f"since {since:%B %Y}"
-    title = event_texts.title(type) + (f", {_TERMS[term]}" if term else "")
+        since = months_before(today.replace(day=1), MONTHS_SHOWN - 1)
+        until, period = months_before(today.replace(day=1), -1), f"since {since:%B %Y}"
+    title = event_texts.title(type) + (f", {TERMS[term]}" if term else "")
     if reason is not None:
         title += f": {event_texts.reason_text(reason) or 'no reason given'}"
     types = [type] if type else [each.value for each in EventType]
@@ -252,23 +248,26 @@ def _events_context(product_id: int, events: _Events) -> dict[str, Any]:
 
 
 def _event_rows(product_id: int, rows: Sequence[monthly.Row]) -> Iterator[EventRow]:
-    accounts = _accounts(product_id, rows)
+    names = account_names(product_id, {row.cloud_id for row in rows})
     for row in rows:
-        account = accounts.get(row.cloud_id)
-        yield EventRow(
-            (account and account.name) or row.cloud_id or "No site",
-            subject_url(account, "account", None) if account and account.is_identified else "",
-            row.date,
-            event_texts.details_text(row.details),
-            row.license,
-        )
+        details = event_texts.details_text(row.details)
+        yield EventRow(*names[row.cloud_id], row.date, details, row.license)
 
 
-def _accounts(product_id: int, rows: Sequence[monthly.Row]) -> dict[str, Account]:
-    """The accounts of the rows by their Cloud IDs."""
-    accounts = Account.objects.filter(
-        product=product_id, external_id__in={row.cloud_id for row in rows}
-    ).only("external_id", "traits", "is_identified", "product_id")
+def account_names(product_id: int, cloud_ids: Collection[str]) -> dict[str, tuple[str, str]]:
+    """The name and the page of the account of each site; no page if there is no account."""
+    names = {cloud_id: (cloud_id or "No site", "") for cloud_id in cloud_ids}
+    for cloud_id, account in _accounts(product_id, cloud_ids).items():
+        url = subject_url(account, "account", None) if account.is_identified else ""
+        names[cloud_id] = (account.name or cloud_id, url)
+    return names
+
+
+def _accounts(product_id: int, cloud_ids: Collection[str]) -> dict[str, Account]:
+    """The accounts of the sites by their Cloud IDs."""
+    accounts = Account.objects.filter(product=product_id, external_id__in=cloud_ids).only(
+        "external_id", "traits", "is_identified", "product_id"
+    )
     return {account.external_id: account for account in accounts}
 
 
@@ -293,7 +292,7 @@ def _month_lines(counts: Sequence[Count]) -> Iterator[Sequence[Any]]:
 
 def _event_lines(product_id: int, events: _Events) -> Iterator[Sequence[Any]]:
     for rows in events.all_rows(product_id):
-        accounts = _accounts(product_id, rows)
+        accounts = _accounts(product_id, {row.cloud_id for row in rows})
         for row in rows:
             account = accounts.get(row.cloud_id)
             details = event_texts.details_text(row.details)

@@ -24,7 +24,6 @@ PATHS = {
     **{metric: ("sales", "metrics", metric, "details") for metric in METRICS},
 }
 _REPORT_BY_PATH = {path: report for report, path in PATHS.items()}
-_ENDPOINTS = {"transactions": Endpoint.TRANSACTIONS, "feedback": Endpoint.FEEDBACK}
 _LINKS = {
     "licenses": "licenses",
     "transactions": "sales/transactions",
@@ -69,8 +68,9 @@ class ReportEndpoints:
             case "GET", ["licenses"] if is_history:
                 return Endpoint.HISTORY, lambda moved: self._history(parameters, moved)
             case "GET", _ if report_name := _REPORT_BY_PATH.get(tuple(path)):
-                endpoint = _ENDPOINTS.get(report_name, Endpoint.DETAILS)
-                return endpoint, lambda moved: self._page(report_name, parameters, moved)
+                return Endpoint(report_name), lambda moved: self._page(
+                    report_name, parameters, moved
+                )
         return None
 
     @staticmethod

@@ -128,7 +128,9 @@ class VendorReports:
                 self._detail(life, truth)
                 for life in self.lives
                 for truth in life.truth
-                if truth.event == event and truth.on <= self.today and not life.is_sandbox
+                if _counts(truth.event, event, life)
+                and truth.on <= self.today
+                and not life.is_sandbox
             ]
             for metric, event in METRICS.items()
         }
@@ -238,6 +240,12 @@ class VendorReports:
         if life.switches.has_nested_details:
             return {**row, "licenseDetails": license}
         return {**row, "licenseDetails": None, **license}
+
+
+def _counts(event: str, counted: str, life: Life) -> bool:
+    """Whether the marketplace counts what happened as an event of a metric."""
+    is_free = event == "became_free" and life.switches.counts_free_as_churn
+    return event == counted or (is_free and counted == METRICS["churn"])
 
 
 def print_license(app: SimulatedApp, seed: int, life: Life, snapshot: Snapshot) -> Record:

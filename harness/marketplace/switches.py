@@ -78,6 +78,8 @@ class Switches:
     feedback_name: Name = Name.ENTITLEMENT
     has_nested_details: bool = True
     event_date: EventDate = EventDate.END
+    # Licenses that became free when their billing was migrated.
+    counts_free_as_churn: bool = True
     # Days that transactions and feedback come later than licenses; earlier if negative.
     report_delay: int = 0
 

@@ -14,6 +14,7 @@ from marketplace.models import (
     LedgerLicense,
     LicenseAlias,
     LicenseEvent,
+    MetricEvent,
     Observation,
     Transaction,
 )
@@ -29,6 +30,7 @@ def erase_ledger(subject: SubjectRef, now: datetime) -> None:
     if subject.scope != SubjectScope.ACCOUNT:
         return
     of_product = Q(product=subject.product_id)
+    MetricEvent.objects.filter(of_product, cloud_id=subject.external_id).delete()
     own = LedgerLicense.objects.filter(of_product, links__contains=[SITE + subject.external_id])
     rows = list(own.values_list("license", "links"))
     if not rows:
@@ -38,7 +40,7 @@ def erase_ledger(subject: SubjectRef, now: datetime) -> None:
     names = list(aliases.values_list("name", flat=True))
     links = {link for _, links in rows for link in links}
     linked = LedgerLicense.objects.filter(of_product, links__overlap=sorted(links))
-    for report in (Transaction, Feedback):
+    for report in (Transaction, Feedback, MetricEvent):
         report.objects.filter(of_product, names__overlap=names).delete()
     # What linked licenses say of them goes, too, and is computed again without them.
     others = list(linked.exclude(license__in=licenses).values_list("license", flat=True))

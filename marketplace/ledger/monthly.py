@@ -97,6 +97,23 @@ _ROWS: LiteralString = (
 )
 
 
+_TERMS: LiteralString = _EVENTS + "SELECT license, date, term, cloud_id FROM termed"
+
+
+def events_of(
+    product_id: int, type: str, since: date, until: date
+) -> list[tuple[str, date, str, str]]:
+    """All events of a type: the license, the day, the term, and the site."""
+    rows = sql.fetch(_TERMS, _parameters(product_id, [type], since, until))
+    return [(license, day, term, cloud_id) for license, day, term, cloud_id in rows]
+
+
+def months_before(month: date, number: int) -> date:
+    """The first day of the month that is *number* months before *month*, given by its first day."""
+    index = month.year * 12 + month.month - 1 - number
+    return date(index // 12, index % 12 + 1, 1)
+
+
 def count_by_month(product_id: int, types: list[str], since: date, until: date) -> list[Count]:
     """The numbers of the events from *since* to the day before *until*."""
     return [

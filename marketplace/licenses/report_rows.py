@@ -22,6 +22,9 @@ TRANSACTION_TEXTS: Final = (
 )
 # US dollars; negative for money back.
 TRANSACTION_AMOUNTS: Final = ("purchasePrice", "vendorAmount")
+# How the details of metrics call the hosting of licenses that no sync imports, in lower case.
+_OWN_SERVERS: Final = {"data center", "datacenter", "server"}
+MAX_MONTHS: Final = 1200
 MAX_NAME_LENGTH: Final = 200
 MAX_TEXT_LENGTH: Final = 500
 
@@ -51,12 +54,13 @@ class FeedbackRow(NamedTuple):
 
 
 class MetricRow(NamedTuple):
-    """An event as the marketplace counts it, on its day."""
+    """An event as the marketplace counts it, on its day. *months* says how long the license was
+    valid, if the row does."""
 
     names: list[str]
     cloud_id: str
     day: date
-    end: date | None
+    months: int | None
 
 
 def read_transaction(raw: bytes | msgspec.Raw, product_id: str) -> TransactionRow | None:
@@ -96,17 +100,20 @@ def read_feedback(raw: bytes | msgspec.Raw, product_id: str) -> FeedbackRow | No
 
 
 def read_metric(raw: bytes | msgspec.Raw, product_id: str) -> MetricRow | None:
-    """The event of this app; None if it is another app's, or cannot be used.
+    """The event of this app; None if it is another app's, cannot be used, or is about a license
+    without a Cloud ID on the customer's own servers, which no sync imports.
 
     The license is in an object of its own, or its fields are beside the others.
     """
     record = _decode(raw, product_id)
     license = {**record, **_object(record, "licenseDetails")}
     day, names = _day(record.get("eventDate")), _names(license)
-    if day is None or not names:
-        return None
     cloud_id = _text(license, "cloudId", MAX_NAME_LENGTH)
-    return MetricRow(names, cloud_id, day, _day(license.get("maintenanceEndDate")))
+    is_imported = cloud_id or _text(license, "hosting").casefold() not in _OWN_SERVERS
+    if day is None or not names or not is_imported:
+        return None
+    months = _amount(license.get("monthsValid")) or 0
+    return MetricRow(names, cloud_id, day, round(months) if 1 <= months <= MAX_MONTHS else None)
 
 
 def _decode(raw: bytes | msgspec.Raw, product_id: str) -> Record:

@@ -6,6 +6,7 @@ from marketplace.models.ledger import (
     LedgerLicense,
     LicenseAlias,
     LicenseEvent,
+    MetricEvent,
     Observation,
     Transaction,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "License",
     "LicenseAlias",
     "LicenseEvent",
+    "MetricEvent",
     "Observation",
     "PendingLicense",
     "Report",

@@ -247,3 +247,38 @@ class LicenseEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.type} of {self.license} on {self.date}"
+
+
+class MetricEvent(models.Model):
+    """An event of a license as the marketplace counts it, to compare with ours and for nothing
+    else.
+
+    The license has these ``names``, of which ``name`` is the first. ``months`` is how long it was
+    valid, if the marketplace says so. ``seen_at`` is when the reading began that last had it.
+    """
+
+    class Metric(models.TextChoices):
+        CHURN = "churn", "Churn"
+        CONVERSION = "conversion", "Conversions"
+        RENEWAL = "renewal", "Renewals"
+
+    # In the order in which pages read a metric's months.
+    pk: Any = models.CompositePrimaryKey("product_id", "metric", "date", "name")
+    product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="+", db_index=False)
+    metric = models.CharField(max_length=20, choices=Metric.choices)
+    date = models.DateField()
+    name = models.CharField(max_length=_NAME_LENGTH)
+    names = ArrayField(models.CharField(max_length=_NAME_LENGTH))
+    cloud_id = models.CharField(max_length=EXTERNAL_ID_LENGTH, blank=True)
+    months = models.PositiveSmallIntegerField(null=True)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(metric__in=["churn", "conversion", "renewal"]), name="metric_allowed"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.metric} of {self.name} on {self.date}"

@@ -19,6 +19,9 @@ class ReportReading(models.Model):
     class Report(models.TextChoices):
         TRANSACTIONS = "transactions", "Transactions"
         FEEDBACK = "feedback", "Feedback"
+        CHURN = "churn", "Counts of churn"
+        CONVERSION = "conversion", "Counts of conversions"
+        RENEWAL = "renewal", "Counts of renewals"
         HISTORY = "history", "History of licenses"
 
     connection = models.ForeignKey(
@@ -39,7 +42,12 @@ class ReportReading(models.Model):
             # Also finds the reports of a connection.
             models.UniqueConstraint(fields=["connection", "report"], name="one_reading_of_report"),
             models.CheckConstraint(
-                condition=Q(report__in=["transactions", "feedback", "history"]),
+                condition=Q(
+                    report__in=[
+                        *("transactions", "feedback", "churn", "conversion", "renewal"),
+                        "history",
+                    ]
+                ),
                 name="reading_report_allowed",
             ),
         ]

@@ -113,7 +113,7 @@ _LOCK: LiteralString = """
 class Source(ABC):
     """A report: which lists it has, and what becomes of its rows."""
 
-    report: ClassVar[ReportReading.Report]
+    report: ReportReading.Report
     # The ways to read it, the best first.
     doors: ClassVar[tuple[Door, ...]] = (Door.EXPORT, Door.PAGES)
 

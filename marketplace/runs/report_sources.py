@@ -7,6 +7,7 @@ that rests for minutes after a crash does no harm, unlike with a sync.
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from itertools import pairwise
 from typing import Final, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from core.jobs import run as jobs
 from core.jobs.backoff import Backoff
 from core.jobs.kinds import Done, Later, Outcome
 from core.models import Job
+from marketplace.ledger import monthly
 from marketplace.licenses import report_rows
 from marketplace.models import Connection, ReportReading
 from marketplace.runs import report_reading, report_writes
@@ -30,15 +32,24 @@ Report = ReportReading.Report
 Row = TypeVar("Row")
 
 QUEUE: Final = "marketplace reports"
+# What the marketplace counts itself.
+METRICS: Final = (Report.CHURN, Report.CONVERSION, Report.RENEWAL)
 KINDS: Final = {
     Report.TRANSACTIONS: "read transactions",
     Report.FEEDBACK: "read feedback",
+    Report.CHURN: "read counts of churn",
+    Report.CONVERSION: "read counts of conversions",
+    Report.RENEWAL: "read counts of renewals",
     Report.HISTORY: "read the history of licenses",
 }
 CHECK_KIND: Final = "check reports"
 _LABELS: Final = {
     Report.TRANSACTIONS: "Reads the transactions of marketplace connections.",
     Report.FEEDBACK: "Reads why customers left, for marketplace connections.",
+    **{
+        report: f"Reads what the marketplace counts as {report}, to compare it with the ledger."
+        for report in METRICS
+    },
     Report.HISTORY: "Reads the history of the licenses of a marketplace connection.",
 }
 BACKOFF: Final = Backoff(timedelta(minutes=10), 2, timedelta(hours=6))
@@ -50,8 +61,15 @@ FULL_INTERVAL: Final = timedelta(days=30)
 UPDATED_WINDOW: Final = timedelta(days=5)
 FIRST_YEAR: Final = 2018
 FEEDBACK_WINDOW, FIRST_FEEDBACK_WINDOW = timedelta(days=14), timedelta(days=400)
+# Months before the present one whose counts are read, and how long after its month one may change.
+METRIC_MONTHS: Final = 12
+METRIC_WINDOW: Final = timedelta(days=31)
 # A part of each report's address, by which the marketplace's list of reports is searched.
-_ADDRESSES: Final = {Report.TRANSACTIONS: "/sales/transactions", Report.FEEDBACK: "/feedback"}
+_ADDRESSES: Final = {
+    Report.TRANSACTIONS: "/sales/transactions",
+    Report.FEEDBACK: "/feedback",
+    **{report: f"/sales/metrics/{report}" for report in METRICS},
+}
 
 
 class Transactions(Source):
@@ -60,7 +78,7 @@ class Transactions(Source):
     report = Report.TRANSACTIONS
 
     def begin(self, reading: ReportReading, connection: Connection, now: datetime) -> Position:
-        is_full = reading.full_at is None or now - reading.full_at >= FULL_INTERVAL
+        is_full = _is_full_due(reading, now)
         door = Door.EXPORT if is_full else Door.PAGES
         return Position(connection.generation, now, is_full, door)
 
@@ -106,6 +124,62 @@ class Feedback(Source):
 
     def end(self, attempt: Attempt) -> Outcome:
         return note_success(attempt)
+
+
+class Metric(Source):
+    """What the marketplace counts as a churn, a conversion, or a renewal: a year of it once a
+    month, and the months that may still change in between. Nothing but the page that compares it
+    with the ledger reads it."""
+
+    doors = (Door.PAGES,)
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+    def begin(self, reading: ReportReading, connection: Connection, now: datetime) -> Position:
+        return Position(connection.generation, now, _is_full_due(reading, now), door=Door.PAGES)
+
+    def queries(self, attempt: Attempt) -> Sequence[ReportQuery]:
+        path, app = f"sales/metrics/{self.report}/details", str(attempt.connection.app_product_id)
+        return [
+            RowsQuery(path, "events", app, first_day=first, last_day=last)
+            for first, last in self._months(attempt)
+        ]
+
+    def store(self, attempt: Attempt, records: Sequence[msgspec.Raw]) -> int:
+        connection, position = attempt.connection, attempt.position
+        first, last = self._months(attempt)[position.part]
+        app = str(connection.app_product_id)
+        rows = (report_rows.read_metric(record, app) for record in records)
+        # The marketplace's own filters are not relied on.
+        usable = [row for row in rows if row is not None and first <= row.day <= last]
+        report_writes.write_metric(
+            connection.product_id, self.report.value, usable, position.began_at
+        )
+        return len(usable)
+
+    def end(self, attempt: Attempt) -> Outcome:
+        (first, _), position = self._months(attempt)[0], attempt.position
+        product_id, metric = attempt.connection.product_id, self.report.value
+        report_writes.drop_uncounted(product_id, metric, first, position.is_full, position.began_at)
+        return note_success(attempt)
+
+    @staticmethod
+    def _months(attempt: Attempt) -> list[tuple[date, date]]:
+        """The first and last days of the months that are read."""
+        position, read_at = attempt.position, attempt.reading.read_at
+        this_month = _utc_day(position.began_at).replace(day=1)
+        if position.is_full or read_at is None:
+            number = METRIC_MONTHS
+        else:
+            since = _utc_day(read_at - METRIC_WINDOW)
+            number = 12 * (this_month.year - since.year) + this_month.month - since.month
+        firsts = (monthly.months_before(this_month, back) for back in range(number, -2, -1))
+        return [(first, until - timedelta(days=1)) for first, until in pairwise(firsts)]
+
+
+def _is_full_due(reading: ReportReading, now: datetime) -> bool:
+    return reading.full_at is None or now - reading.full_at >= FULL_INTERVAL
 
 
 def _store(
@@ -183,7 +257,7 @@ def register() -> None:
         backoff=BACKOFF,
         title=_title,
     )
-    for source in (Transactions(), Feedback(), History()):
+    for source in (Transactions(), Feedback(), *map(Metric, METRICS), History()):
         is_on_request = source.report == Report.HISTORY
         kinds.register(
             KINDS[source.report],

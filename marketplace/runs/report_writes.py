@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, LiteralString, TypeVar
 
 import msgspec
@@ -10,9 +10,9 @@ import msgspec
 from core.database import sql
 from engagement.recording import suppression
 from marketplace.ledger import observations
-from marketplace.licenses.report_rows import FeedbackRow, TransactionRow
+from marketplace.licenses.report_rows import FeedbackRow, MetricRow, TransactionRow
 
-RowT = TypeVar("RowT", TransactionRow, FeedbackRow)
+RowT = TypeVar("RowT", TransactionRow, FeedbackRow, MetricRow)
 
 # Sorted by key, like every batch. What did not change is not written.
 _TRANSACTIONS: LiteralString = """
@@ -40,6 +40,50 @@ _FEEDBACK: LiteralString = """
     ON CONFLICT (product_id, digest) DO NOTHING
     RETURNING names
 """
+_METRIC: LiteralString = """
+    INSERT INTO marketplace_metricevent AS m (
+        product_id, metric, date, name, names, cloud_id, months, seen_at)
+    SELECT %(product)s, %(metric)s, r.date, r.names->>0,
+           ARRAY(SELECT jsonb_array_elements_text(r.names)), r.cloud_id, r.months, %(at)s
+    FROM jsonb_to_recordset(%(rows)s::jsonb) AS r(
+        date date, names jsonb, cloud_id text, months smallint)
+    ON CONFLICT (product_id, metric, date, name) DO UPDATE
+    SET names = EXCLUDED.names, cloud_id = EXCLUDED.cloud_id, months = EXCLUDED.months,
+        seen_at = EXCLUDED.seen_at
+"""
+_DROP_UNCOUNTED: LiteralString = """
+    DELETE FROM marketplace_metricevent
+    WHERE product_id = %(product)s AND metric = %(metric)s AND (%(all)s OR date >= %(first)s)
+      AND seen_at <> %(at)s
+"""
+
+
+def write_metric(
+    product_id: int, metric: str, rows: Sequence[MetricRow], began_at: datetime
+) -> None:
+    """Store the events that a reading found which began then, in the caller's transaction."""
+    values = {
+        (row.day, row.names[0]): {
+            "date": row.day,
+            "names": row.names,
+            "cloud_id": row.cloud_id,
+            "months": row.months,
+        }
+        for row in _allowed(product_id, rows)
+    }
+    if values:
+        encoded = msgspec.json.encode([values[key] for key in sorted(values)]).decode()
+        parameters = {"product": product_id, "metric": metric, "rows": encoded, "at": began_at}
+        sql.execute(_METRIC, parameters)
+
+
+def drop_uncounted(
+    product_id: int, metric: str, first: date, is_full: bool, began_at: datetime
+) -> None:
+    """Delete the events since the *first* day that the reading which began then did not find, in
+    the caller's transaction. A full one deletes those before that day, too."""
+    parameters: dict[str, Any] = {"product": product_id, "metric": metric, "first": first}
+    sql.execute(_DROP_UNCOUNTED, {**parameters, "all": is_full, "at": began_at})
 
 
 def write_transactions(product_id: int, rows: Sequence[TransactionRow], now: datetime) -> None:

@@ -19,6 +19,7 @@ class ReportStatus:
     """How reading a report goes, in a sentence. *share* is a percentage; None if it is not being
     read, or nobody knows how much there is."""
 
+    report: str
     label: str
     sentence: str
     level: str
@@ -50,7 +51,9 @@ def _status(report: Report, reading: ReportReading, job: Job | None) -> ReportSt
         level = "good"
     else:
         sentence, level = _unread(report, reading), "quiet"
-    return ReportStatus(str(report.label), sentence, level, reading.read_at, _share(job))
+    return ReportStatus(
+        report.value, str(report.label), sentence, level, reading.read_at, _share(job)
+    )
 
 
 def _unread(report: Report, reading: ReportReading) -> str:

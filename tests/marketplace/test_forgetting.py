@@ -16,6 +16,7 @@ from marketplace.models import (
     License,
     LicenseAlias,
     LicenseEvent,
+    MetricEvent,
     Observation,
     Transaction,
 )
@@ -97,6 +98,19 @@ def test_a_product_is_deleted_with_its_connection_and_licenses(
         assert not model._default_manager.exists(), model
 
 
+def add_metric_event(product: Product, number: int, cloud_id: str = "") -> None:
+    name = f"E-{number:04}"
+    MetricEvent.objects.create(
+        product=product,
+        metric="churn",
+        date=NOON.date(),
+        name=name,
+        names=[name],
+        cloud_id=cloud_id,
+        seen_at=NOON,
+    )
+
+
 LEDGER: list[type[Model]] = [LedgerLicense, LicenseAlias, Observation, LicenseEvent]
 
 
@@ -112,11 +126,15 @@ def test_the_ledger_of_a_forgotten_account_goes_along(
         Transaction.objects.create(
             product=acme, transaction_id=str(number), names=[f"E-{number:04}"], **order
         )
+        add_metric_event(acme, number)
+    # The ledger does not know the license of this one.
+    add_metric_event(acme, 4, cloud_id="site-0002")
     forget(acme, suppress=True)
     assert places_of("site-0002") == set()
     for model in LEDGER:
         assert set(model._default_manager.values_list("license", flat=True)) == {"E-0003"}, model
     assert [line.names for line in Transaction.objects.all()] == [["E-0003"]]
+    assert [event.name for event in MetricEvent.objects.all()] == ["E-0003"]
 
 
 def test_a_license_that_left_a_forgotten_account_gets_a_new_ledger(

@@ -1,4 +1,5 @@
-"""Transactions and feedback are read by jobs of their own, each of which fails alone."""
+"""Transactions, feedback, and what the marketplace counts are read by jobs of their own, each of
+which fails alone."""
 
 import logging
 from collections.abc import Callable
@@ -35,6 +36,7 @@ from marketplace.models import (
     Feedback,
     LedgerLicense,
     LicenseAlias,
+    MetricEvent,
     Observation,
     ReportReading,
     Transaction,
@@ -61,13 +63,21 @@ from tests.marketplace.vendor_reports import a_life, dump, show
 pytestmark = pytest.mark.django_db
 
 TRANSACTIONS, FEEDBACK = Report.TRANSACTIONS, Report.FEEDBACK
+CHURN, RENEWAL = Report.CHURN, Report.RENEWAL
 # What has to fail so that the report cannot be read in any way.
 ENDPOINTS = {
     TRANSACTIONS: (Endpoint.TRANSACTIONS_EXPORT, Endpoint.TRANSACTIONS),
     FEEDBACK: (Endpoint.FEEDBACK,),
+    CHURN: (Endpoint.CHURN,),
+    RENEWAL: (Endpoint.RENEWAL,),
 }
-MODELS: dict[Report, Any] = {TRANSACTIONS: Transaction, FEEDBACK: Feedback}
-BOTH = pytest.mark.parametrize("report", [TRANSACTIONS, FEEDBACK])
+NAMES = {
+    TRANSACTIONS: "transactions",
+    FEEDBACK: "customers’ feedback",
+    CHURN: "counts of churn",
+    RENEWAL: "counts of renewals",
+}
+EACH = pytest.mark.parametrize("report", NAMES)
 
 
 @pytest.fixture(autouse=True)
@@ -248,16 +258,28 @@ def test_another_app_begins_without_what_was_read_of_the_first(
     read(TRANSACTIONS)
     read(FEEDBACK)
     other = details_of(simulator, product_id=simulator.vendor.apps[1].product_id)
+    read(CHURN)
+    assert MetricEvent.objects.exists()
     connecting.save_connection(acme, connecting.verify_details(other, fast_client), NOON + DAY)
-    for model in (Transaction, Feedback, LedgerLicense, LicenseAlias, Observation, ReportReading):
-        assert not model.objects.exists(), model
+    for model in (
+        *(Transaction, Feedback, MetricEvent),
+        *(LedgerLicense, LicenseAlias, Observation, ReportReading),
+    ):
+        assert not model._default_manager.exists(), model
     assert read(TRANSACTIONS, NOON + DAY) is None
+
+
+def rows_of(report: Report) -> int:
+    if report in (CHURN, RENEWAL):
+        return MetricEvent.objects.filter(metric=report.value).count()
+    model: type[Transaction | Feedback] = Transaction if report == TRANSACTIONS else Feedback
+    return model.objects.count()
 
 
 # --- Failures -----------------------------------------------------------------------------------
 
 
-@BOTH
+@EACH
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
@@ -289,8 +311,7 @@ def test_a_failure_is_one_sentence_on_the_page_and_licenses_are_synced(
         simulator.add_faults(ErrorStatus(on=Endpoint.TRANSACTIONS_EXPORT, status=404))
     reading = read(report)
     assert reading is not None
-    name = {TRANSACTIONS: "transactions", FEEDBACK: "customers’ feedback"}[report]
-    assert sentence.format(name) in reading.problem
+    assert sentence.format(NAMES[report]) in reading.problem
     assert reading.problem.count(". ") == 0 and reading.problem.endswith(".")
     (status,) = [row for row in report_statuses(synced) if row.level == "bad"]
     assert status.sentence == f"{reading.problem} {texts.LICENSES_UNAFFECTED}"
@@ -303,10 +324,10 @@ def test_a_failure_is_one_sentence_on_the_page_and_licenses_are_synced(
     simulator.clear_faults()
     reading = read(report, NOON + 2 * DAY)
     assert reading is not None and reading.problem == ""
-    assert MODELS[report].objects.count() == {TRANSACTIONS: 183, FEEDBACK: 61}[report]
+    assert rows_of(report) == {TRANSACTIONS: 183, FEEDBACK: 61, CHURN: 61, RENEWAL: 122}[report]
 
 
-@BOTH
+@EACH
 def test_an_unavailable_report_is_retried_after_a_pause(
     synced: Connection, simulator: Simulator, report: Report
 ) -> None:
@@ -320,7 +341,7 @@ def test_an_unavailable_report_is_retried_after_a_pause(
     assert reading is not None and reading.problem == ""
 
 
-@BOTH
+@EACH
 def test_a_refused_report_is_requested_again_a_day_later(
     synced: Connection, simulator: Simulator, report: Report
 ) -> None:
@@ -402,7 +423,8 @@ def test_the_page_says_which_reports_the_marketplace_does_not_list(
     simulator.other_reports.hidden_links = {"feedbackLinks"}
     check()
     listed = dict(ReportReading.objects.values_list("report", "is_listed"))
-    assert listed == {"transactions": True, "feedback": False}
+    counted = dict.fromkeys(("churn", "conversion", "renewal"), True)
+    assert listed == {"transactions": True, "feedback": False, **counted}
     sentences = {status.label: status.sentence for status in report_statuses(synced)}
     assert sentences["Feedback"] == texts.REPORT_UNLISTED
     assert sentences["Transactions"] == texts.REPORT_PENDING
@@ -430,15 +452,15 @@ def test_contacts_are_nowhere_in_the_database_and_the_logs(
     caplog.set_level(logging.DEBUG)
     sync_now(synced, NOON + HOUR)
     run_job(recomputation.KIND, NOON + HOUR)
-    for report in (TRANSACTIONS, FEEDBACK):
+    for report in NAMES:
         read(report)
     report_sources.request_history(synced, NOON)
     read(Report.HISTORY, NOON + HOUR)
     assert Observation.objects.filter(source=Observation.Source.HISTORY).exists()
     simulator.add_faults(TruncatedJson())
-    for report in (TRANSACTIONS, FEEDBACK):
+    for report in NAMES:
         read(report, NOON + 2 * DAY)
-    assert Transaction.objects.exists() and Feedback.objects.exists()
+    assert all(rows_of(report) for report in NAMES)
     rows = dump()
     assert "bugs" in rows
     assert PLANTED not in rows
