@@ -123,7 +123,7 @@ ACCOUNT_METRIC_COLUMNS = (
     # An insight compares them.
     "top_user_points",
 )
-SUBJECT_COLUMNS = ("traits", "first_seen_at", "last_seen_at", "created_at")
+SUBJECT_COLUMNS = ("external_id", "traits", "first_seen_at", "last_seen_at", "created_at")
 ACCOUNT_COLUMNS = (
     *ACCOUNT_SUMMARY_COLUMNS,
     *ACCOUNT_METRIC_COLUMNS,

@@ -268,7 +268,7 @@ def _license_event_menus(state: ListState) -> Iterator[Menu]:
     if event:
         times = [(f"{event}-{number}", _in_days(number)) for number in _EVENT_DAYS]
         ever = Choice(event, "Ever", is_chosen=days is None)
-        menu = _menu(state, name, "License event happened", times)
+        menu = _menu(state, name, "Happened", times)
         choice = _in_days(days) if days else "Ever"
         yield replace(menu, choices=[ever, *menu.choices[1:]], choice=choice)
 

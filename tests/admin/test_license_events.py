@@ -2,9 +2,8 @@
 
 import csv
 import io
-from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -134,7 +133,7 @@ def lines(reader: Client, product: Product, **query: str) -> list[dict[str, str]
     answer = reader.get(reverse("admin:licenses"), {"product": str(product.pk), **query})
     assert answer.status_code == 200
     assert answer["Content-Disposition"].startswith('attachment; filename="acme_license')
-    text = b"".join(cast(Iterable[bytes], answer.streaming_content)).decode()
+    text = answer.getvalue().decode()
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
