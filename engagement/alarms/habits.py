@@ -41,13 +41,14 @@ CORRELATION = 0.02
 KEY_SHARE, MIN_USER_DAYS = 0.4, 6
 
 # A pair of an account and an event name: expected and observed user-days in each window. One that
-# is no habit in the window expects 0.
+# is no habit in the window expects 0. *quiet_days* are those since the last one.
 HABIT = np.dtype(
     [
         ("account", "i8"),
         ("name", "i8"),
         ("expected", "f4", len(WINDOWS)),
         ("observed", "i4", len(WINDOWS)),
+        ("quiet_days", "i4"),
     ]
 )
 # A regular user of an account: the days expected in a block, the share of the account's user-days,
@@ -121,7 +122,10 @@ def habits_of(names: Use, users: Use) -> Array:
         is_habit = weeks[:, baseline].sum(axis=1) >= MIN_WEEKS
         rows["expected"][:, place] = np.where(is_habit, expected, 0)
         rows["observed"][:, place] = names.days[:, :window].sum(axis=1)
-    return rows[rows["expected"].any(axis=1)]
+    is_habit = rows["expected"].any(axis=1)
+    rows = rows[is_habit]
+    rows["quiet_days"] = _quiet_days(names.bits[is_habit])
+    return rows
 
 
 def regular_users_of(users: Use) -> Array:
@@ -136,8 +140,7 @@ def regular_users_of(users: Use) -> Array:
     rows["account"], rows["user"] = users.keys[is_regular, 0], users.keys[is_regular, 1]
     rows["expected"] = expected[is_regular]
     rows["share"] = (baseline / np.maximum(totals[places], 1))[is_regular]
-    last_bits = [bits[0] if bits[0] else bits[1] << BLOCK_DAYS for bits in users.bits[is_regular]]
-    rows["quiet_days"] = [_lowest_bit(int(bits)) for bits in last_bits]
+    rows["quiet_days"] = _quiet_days(users.bits[is_regular])
     return rows
 
 
@@ -161,8 +164,13 @@ def _weeks(bits: Array) -> Array:
     return counts
 
 
-def _lowest_bit(bits: int) -> int:
-    return (bits & -bits).bit_length() - 1
+def _quiet_days(bits: Array) -> Array:
+    """The days since the last day of each row, which has one."""
+    block = (bits != 0).argmax(axis=1)
+    last = bits[np.arange(len(bits)), block]
+    # The logarithm of a power of two is exact.
+    days: Array = block * BLOCK_DAYS + np.log2(last & -last).astype(int)
+    return days
 
 
 # --- How often habits end ---------------------------------------------------------------------
@@ -204,13 +212,15 @@ def pool(ends: Array) -> Array:
 class EndedHabit:
     """An event that an account may no longer use.
 
-    It was expected on *expected* user-days of the last *window_days*. Of *comparable* habits of the
-    product *ended* ended like this. *p* is that share times the habits of the account.
+    It was expected on *expected* user-days of the last *window_days*, and last used *quiet_days*
+    before the last day. Of *comparable* habits of the product *ended* ended like this. *p* is that
+    share times the habits of the account.
     """
 
     account: int
     name: int
     window_days: int
+    quiet_days: int
     expected: float
     comparable: int
     ended: int
@@ -242,9 +252,16 @@ def _ended_in(habits: Array, place: int, window_days: int) -> Iterator[EndedHabi
     p = pooled[classes, 1] / pooled[classes, 0] * habit_counts[accounts]
     for row in np.flatnonzero(is_over & (p < GREATEST_P)):
         comparable, ended = map(int, pooled[classes[row]])
-        account, name = int(rows["account"][row]), int(rows["name"][row])
+        account, name, quiet_days = (int(rows[c][row]) for c in ("account", "name", "quiet_days"))
         yield EndedHabit(
-            account, name, window_days, float(expected[row]), comparable, ended, float(p[row])
+            account,
+            name,
+            window_days,
+            quiet_days,
+            float(expected[row]),
+            comparable,
+            ended,
+            float(p[row]),
         )
 
 
@@ -263,17 +280,24 @@ def _name_shares(habits: Array, place: int) -> Array:
 
 @dataclass(frozen=True)
 class QuietUsers:
-    """The regular users of an account who did not come in the last block, of that many.
+    """The regular users of an account who did not come in the last block, of that many. The one
+    who is quiet for the most days comes first.
 
-    *p* is the chance of as many or more; *usual_share* is the share of comparable users of the
-    product who did not come.
+    *tails* are the chances of one such user or more, of two or more, and so on; *usual_share* is
+    the share of comparable users of the product who did not come.
     """
 
     account: int
     users: list[int]
+    quiet_days: list[int]
     regular: int
     usual_share: float
-    p: float
+    tails: list[float]
+
+    @property
+    def p(self) -> float:
+        """The chance of as many or more."""
+        return self.tails[-1]
 
 
 @dataclass(frozen=True)
@@ -308,9 +332,10 @@ def quiet_users(users: Array, ends: Array) -> tuple[list[QuietUsers], list[Quiet
         if not len(own_quiet):
             continue
         share = float(shares[own].mean())
-        p = beta_binomial_tail(len(own_quiet), len(own), share)
-        ids = [int(user) for user in users["user"][own_quiet]]
-        leaving.append(QuietUsers(account, ids, len(own), share, p))
+        own_quiet = own_quiet[np.argsort(-users["quiet_days"][own_quiet], kind="stable")]
+        ids, quiet_days = (users[name][own_quiet].tolist() for name in ("user", "quiet_days"))
+        tails = [beta_binomial_tail(n + 1, len(own), share) for n in range(len(own_quiet))]
+        leaving.append(QuietUsers(account, ids, quiet_days, len(own), share, tails))
         first = own_quiet[np.argmax(users["share"][own_quiet])]
         if len(own) >= 2 and _is_key(users[first]):
             row, (comparable, ended) = users[first], map(int, pooled[classes[first]])

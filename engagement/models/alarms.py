@@ -115,8 +115,9 @@ class Alarm(models.Model):
     """An alarm about an account of a workspace, open or ended, and the numbers that decided it.
 
     ``level`` is the allowed rate of false alarms that it belongs to (``engagement.alarms.levels``):
-    each level has alarms of its own, so that a changed setting has a history at once. ``since``
-    is the complete day that decided it, ``ended_on`` the one that ended it. ``window_days``,
+    each level has alarms of its own, so that a changed setting has a history at once. ``since`` is
+    the complete day that decided it, ``ended_on`` the one that ended it. ``is_replayed`` says that
+    it was found later: by a replay, or by a first look of what ended weeks ago. ``window_days``,
     ``observed``, ``expected``, ``dispersion``, and ``p`` are those of ``since``; ``latest`` has
     those of the last night. ``baseline_from`` and ``baseline_to`` are the first and last day of
     what was usual: ``weekly_rate`` active user-days a week, and ``burstiness`` how much more these

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from engagement.alarms.habits import EndedHabit, QuietKeyUser, QuietUsers
 
 SIGNALS = [Alarm.Signal.FEATURE, Alarm.Signal.LEAVING, Alarm.Signal.KEY_USER]
+EVERY = timedelta(days=7)
 # An event is in use again with that many user-days in that many days.
 RETURN_USER_DAYS, RECENT_DAYS = 2, 14
 # After this time what was lost is how the account is now.
@@ -31,6 +32,7 @@ class Look:
 
     *recent_uses* are the user-days of the last RECENT_DAYS by account and event name, and
     *recent_users* has the accounts and users with one, both at least of accounts with open alarms.
+    *is_first* says that no look has seen these counts before: what it finds may be old.
     """
 
     day: date
@@ -39,6 +41,7 @@ class Look:
     key_users: Sequence["QuietKeyUser"]
     recent_uses: Mapping[tuple[int, int], int]
     recent_users: Collection[tuple[int, int]]
+    is_first: bool = False
 
 
 def follow(look: Look, open_alarms: Sequence[Alarm]) -> list[Alarm]:
@@ -55,10 +58,31 @@ def follow(look: Look, open_alarms: Sequence[Alarm]) -> list[Alarm]:
     return changed
 
 
-def _begin(look: Look, account: int, signal: Alarm.Signal, level: int, **numbers: Any) -> Alarm:
+def _begin(
+    look: Look,
+    account: int,
+    signal: Alarm.Signal,
+    level: int,
+    days: Collection[date],
+    **numbers: Any,
+) -> Alarm:
+    """An alarm that began on the first of the *days*. Nobody is told of it if all are past."""
     return Alarm(
-        account_id=account, signal=signal, level=level, since=look.day, dispersion=1.0, **numbers
+        account_id=account,
+        signal=signal,
+        level=level,
+        since=min(days),
+        is_replayed=max(days) < look.day,
+        dispersion=1.0,
+        **numbers,
     )
+
+
+def _onset_day(look: Look, quiet_days: int) -> date:
+    """The day of the look. In a first one, the day on which four weeks were over, if a look of that
+    week would have seen it."""
+    ago = timedelta(days=quiet_days - WINDOW_DAYS)
+    return look.day - ago if look.is_first and ago >= EVERY else look.day
 
 
 def _end(alarm: Alarm, look: Look, outcome: Alarm.Outcome) -> Alarm:
@@ -86,6 +110,7 @@ def _follow_events(
                 account,
                 Alarm.Signal.FEATURE,
                 level,
+                [_onset_day(look, habit.quiet_days) for habit in habits],
                 window_days=first.window_days,
                 observed=0,
                 expected=first.expected,
@@ -99,7 +124,7 @@ def _continue_events(alarm: Alarm, look: Look, habits: Sequence["EndedHabit"]) -
     lost = [event for event in events if not _is_back(look, alarm.account_id, event)]
     now_lost = [event for event in lost if look.day < _day(event["since"]) + SETTLED_AFTER]
     old_ids = {event["id"] for event in events}
-    now_lost += [_event(habit, look.day) for habit in habits if habit.name not in old_ids]
+    now_lost += [_event(habit, look) for habit in habits if habit.name not in old_ids]
     if not now_lost:
         return _end(alarm, look, Alarm.Outcome.SETTLED if lost else Alarm.Outcome.RECOVERED)
     alarm.details = {"events": now_lost}
@@ -107,10 +132,10 @@ def _continue_events(alarm: Alarm, look: Look, habits: Sequence["EndedHabit"]) -
     return alarm
 
 
-def _event(habit: "EndedHabit", day: date) -> dict[str, Any]:
+def _event(habit: "EndedHabit", look: Look) -> dict[str, Any]:
     return {
         "id": habit.name,
-        "since": day.isoformat(),
+        "since": _onset_day(look, habit.quiet_days).isoformat(),
         "window_days": habit.window_days,
         "expected": round(habit.expected, 2),
         "comparable": habit.comparable,
@@ -138,11 +163,15 @@ def _follow_leaving(look: Look, open_alarms: Mapping[int, Alarm]) -> Iterator[Al
             if users is None or len(users.users) < MIN_QUIET_USERS or users.p >= LEAVING_ON:
                 continue
             came = users.regular - len(users.users)
+            enough = next(
+                n for n, p in enumerate(users.tails) if n + 1 >= MIN_QUIET_USERS and p < LEAVING_ON
+            )
             alarm = _begin(
                 look,
                 account,
                 Alarm.Signal.LEAVING,
                 ANY_LEVEL,
+                [_onset_day(look, users.quiet_days[enough])],
                 window_days=WINDOW_DAYS,
                 observed=came,
                 expected=users.regular * (1 - users.usual_share),
@@ -194,6 +223,7 @@ def _follow_key_users(look: Look, open_alarms: Mapping[int, Alarm]) -> Iterator[
             user.account,
             Alarm.Signal.KEY_USER,
             ANY_LEVEL,
+            [_onset_day(look, user.quiet_days)],
             window_days=WINDOW_DAYS,
             observed=0,
             expected=user.expected,

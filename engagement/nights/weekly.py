@@ -11,12 +11,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from core.database import locks, nodes, pace
 from core.jobs.kinds import Blocked, Done, Later, More, Outcome
 from core.models import Job
-from engagement.models import Alarm, EventName, HabitPart, ScoreSet
+from engagement.models import Alarm, AlarmNight, EventName, HabitPart, ScoreSet
 from engagement.nights import habit_alarms
 from engagement.nights.stored_alarms import tell
 from engagement.scores import uses
 
-EVERY = timedelta(days=7)
 # The first hour of a UTC day in which a look begins. What came late to the day before is there.
 FIRST_HOUR = time(2, tzinfo=UTC)
 
@@ -29,20 +28,31 @@ def look(job: Job, now: datetime) -> Outcome:
     if score_set.product_id in nodes.missing_products():
         return Blocked()
     parts = HabitPart.objects.filter(score_set=score_set)
-    if job.cursor is None:
+    cursor = job.cursor or {"last": None}
+    if "after" not in cursor:
         parts.delete()
         yesterday = now.astimezone(UTC).date() - timedelta(days=1)
-        job.cursor = {"day": yesterday.isoformat(), "after": 0}
-    day, after = date.fromisoformat(job.cursor["day"]), job.cursor["after"]
+        cursor |= {"day": yesterday.isoformat(), "after": 0}
+    day, after = date.fromisoformat(cursor["day"]), cursor["after"]
     if accounts := uses.next_accounts(score_set, day, after):
         pace.score_in_chunks(accounts, lambda chunk: _read(score_set, day, chunk))
         progress = job.progress + len(accounts)
-        return More({"day": day.isoformat(), "after": accounts[-1]}, progress=progress)
+        return More({**cursor, "after": accounts[-1]}, progress=progress)
     if not locks.try_lock_scoring(score_set.product_id):
         return Blocked()
-    _decide(score_set, day)
+    _decide(score_set, day, is_first=_is_first(score_set, cursor["last"]))
     parts.delete()
-    return Later(datetime.combine(day + timedelta(days=1) + EVERY, FIRST_HOUR))
+    next_day = day + timedelta(days=1) + habit_alarms.EVERY
+    return Later(datetime.combine(next_day, FIRST_HOUR), {"last": cursor["day"]})
+
+
+def _is_first(score_set: ScoreSet, last: str | None) -> bool:
+    """Whether no look has seen these counts: the last one was by another definition, or before an
+    import."""
+    if last is None:
+        return True
+    nights = AlarmNight.latest_of(score_set.workspace_id)
+    return nights.filter(is_replayed=True, day__gt=date.fromisoformat(last)).exists()
 
 
 # --- Reading ----------------------------------------------------------------------------------
@@ -67,7 +77,7 @@ def _read(score_set: ScoreSet, day: date, accounts: list[int]) -> None:
 # --- Deciding ---------------------------------------------------------------------------------
 
 
-def _decide(score_set: ScoreSet, day: date) -> None:
+def _decide(score_set: ScoreSet, day: date, *, is_first: bool) -> None:
     """Begin, continue, and end the alarms of the workspace."""
     from engagement.alarms import habits
 
@@ -86,7 +96,7 @@ def _decide(score_set: ScoreSet, day: date) -> None:
     )
     accounts = {alarm.account_id for alarm in open_alarms}
     recent = uses.recent_uses(score_set, day, habit_alarms.RECENT_DAYS, accounts)
-    look = habit_alarms.Look(day, ended, leaving, key_users, *recent)
+    look = habit_alarms.Look(day, ended, leaving, key_users, *recent, is_first=is_first)
     if alarms := habit_alarms.follow(look, open_alarms):
         _name_events(score_set, alarms)
         _store(score_set, alarms)

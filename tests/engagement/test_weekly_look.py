@@ -9,10 +9,12 @@ import pytest
 from django.db import connection
 
 from core.models import Job
+from engagement.activity.reading import told_to_nobody
 from engagement.models import (
     Account,
     AccountEngagement,
     Alarm,
+    AlarmNight,
     DailyCount,
     EventName,
     HabitPart,
@@ -184,6 +186,102 @@ def edit_again(scores: ScoreSet) -> None:
             count=1,
             last_at=row.last_at,
         )
+
+
+# --- What a first look finds ------------------------------------------------------------------
+
+
+def lose(days: int) -> None:
+    """Let a7 no longer use an event, a8 lose three of five users, and a9 the first of two."""
+    silence(days, ["a7"], event_name__name="edited")
+    silence(days, ["a8"], user_id__in=user_ids("a8u0", "a8u1", "a8u2"))
+    silence(400, ["a9"], user_id__in=user_ids("a9u2", "a9u3", "a9u4"))
+    silence(days, ["a9"], user_id__in=user_ids("a9u0"))
+    rest(20)
+
+
+def rest(accounts: int) -> None:
+    """Let accounts rest for some days two months ago, so that their users are comparable to those
+    who came for the last time weeks ago."""
+    names = [f"a{n}" for n in range(ACCOUNTS - accounts, ACCOUNTS)]
+    pks = list(Account.objects.filter(external_id__in=names).values_list("pk", flat=True))
+    days = (TODAY - timedelta(days=70), TODAY - timedelta(days=58))
+    DailyCount.objects.filter(account_id__in=pks, day__range=days).delete()
+
+
+def onsets() -> set[tuple[str, int, bool]]:
+    """The signal of each alarm, how many days before the last day it began, and if it is old."""
+    yesterday = TODAY - timedelta(days=1)
+    rows = Alarm.objects.values_list("signal", "since", "is_replayed")
+    return {(signal, (yesterday - since).days, is_old) for signal, since, is_old in rows}
+
+
+# The last day with a use is one of every third: the one before the silence.
+@pytest.mark.parametrize(("days", "ago"), [(30, None), (36, 8), (45, 17)])
+def test_a_first_look_tells_nobody_of_what_ended_weeks_ago(
+    busy: ScoreSet, days: int, ago: int | None
+) -> None:
+    lose(days)
+    AlarmNight.objects.create(
+        workspace_id=busy.workspace_id,
+        day=TODAY - timedelta(days=1),
+        user_days=0,
+        decided_at=NOON,
+    )
+    look()
+    assert onsets() == {
+        (signal, ago or 0, ago is not None) for signal in ("feature", "leaving", "key_user")
+    }
+    for signal in (Alarm.Signal.FEATURE, Alarm.Signal.LEAVING, Alarm.Signal.KEY_USER):
+        accounts = set(Alarm.objects.filter(signal=signal).values_list("account", flat=True))
+        assert accounts and told_to_nobody(busy, signal, accounts) == (accounts if ago else set())
+    (event,) = Alarm.objects.get(signal="feature", level=2).details["events"]
+    assert event["since"] == (TODAY - timedelta(days=1 + (ago or 0))).isoformat()
+
+
+def test_users_who_left_weeks_ago_are_old_news_also_where_another_one_is_away(
+    busy: ScoreSet,
+) -> None:
+    silence(45, ["a8"], user_id__in=user_ids("a8u0", "a8u1", "a8u2"))
+    silence(30, ["a8"], user_id__in=user_ids("a8u3"))
+    rest(20)
+    look()
+    assert onsets() == {("leaving", 17, True)}
+    (alarm,) = Alarm.objects.all()
+    assert alarm.details["users"] == user_ids("a8u0", "a8u1", "a8u2", "a8u3")
+
+
+def test_an_event_that_ended_now_is_news_beside_one_that_ended_weeks_ago(busy: ScoreSet) -> None:
+    silence(45, ["a7"], event_name__name="edited")
+    silence(30, ["a7"], event_name__name="shared")
+    look()
+    alarm = Alarm.objects.get(level=4)
+    ended = {event["name"]: event["since"] for event in alarm.details["events"]}
+    yesterday = TODAY - timedelta(days=1)
+    since = yesterday - timedelta(days=17)
+    assert ended == {"edited": since.isoformat(), "shared": yesterday.isoformat()}
+    assert (alarm.since, alarm.is_replayed) == (since, False)
+
+
+def test_a_later_look_tells_of_all_that_it_finds_unless_counts_were_imported(
+    busy: ScoreSet,
+) -> None:
+    look()
+    repeat(1)
+    silence(24, ["a7"], event_name__name="edited")
+    look(1)
+    assert onsets() == {("feature", -7, False)}
+    Alarm.objects.all().delete()
+    repeat(2)
+    AlarmNight.objects.create(
+        workspace_id=busy.workspace_id,
+        day=TODAY + 2 * WEEK - timedelta(days=1),
+        user_days=0,
+        is_replayed=True,
+        decided_at=NOON,
+    )
+    look(2)
+    assert {is_old for _, _, is_old in onsets()} == {True}
 
 
 # --- How alarms go on and end -----------------------------------------------------------------
