@@ -65,13 +65,15 @@ def take_step(job: Job, now: datetime) -> Outcome:
         return Done()
     if score_set.product_id in nodes.missing_products():
         return Blocked()
-    begins_at = datetime.combine(score_set.scored_day, FIRST_TIME)
+    today = score_set.scored_day
+    begins_at = datetime.combine(today, FIRST_TIME)
     if now < begins_at:
-        return Later(begins_at, job.cursor)
+        # Until then, the last night that is due is the one before.
+        today -= DAY
+        if _is_decided(score_set, today):
+            return Later(begins_at, job.cursor)
     try:
-        return _count(job, score_set, score_set.scored_day) or _decide(
-            job, score_set, score_set.scored_day, now
-        )
+        return _count(job, score_set, today) or _decide(job, score_set, today, now)
     except sql.StatementTimeout as error:
         raise StepFailed(sql.TOO_SLOW) from error
 
@@ -80,6 +82,15 @@ def _current_set(job: Job) -> ScoreSet | None:
     current = ScoreSet.objects.filter(state=ScoreSet.State.CURRENT, workspace_id=job.key)
     current = current.filter(product__deletion_requested_at=None).select_related("workspace")
     return current.defer("user_quantiles", "account_quantiles").first()
+
+
+def _is_decided(score_set: ScoreSet, today: date) -> bool:
+    """Whether nothing is left to do of the days before *today*."""
+    until = score_set.active_days_until
+    if until != today:
+        return until is not None and until > today
+    last = AlarmNight.latest_of(score_set.workspace_id).first()
+    return last is not None and (last.day, last.score_set_id) == (today - DAY, score_set.pk)
 
 
 # --- Counting -------------------------------------------------------------------------------

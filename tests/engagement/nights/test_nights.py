@@ -90,6 +90,24 @@ def test_the_first_night_of_a_history_decides_its_last_half_year(acme: Product) 
     assert alarm.latest["day"] == YESTERDAY.isoformat() and alarm.latest["expected"] > 9
 
 
+def test_a_replay_after_midnight_decides_all_but_the_last_night(acme: Product) -> None:
+    midnight = NOON - 12 * HOUR
+    fill(acme, DAYS, quitter=stops(20))
+    score(acme, midnight + HOUR / 2)
+    assert decided(acme) == [TODAY - n * DAY for n in range(NIGHTS, 1, -1)]
+    assert open_alarms(acme)["quitter"] == "fall stopped"
+    assert activity(acme) == {AccountEngagement.Activity.DECIDABLE: 23}
+    # Nothing is left to do until one.
+    assert run_job(DECIDE_ALARMS, midnight + HOUR - timedelta(seconds=1)) == 0
+    assert AlarmNight.objects.get(day=YESTERDAY - DAY).score_set_id is not None
+    run_job(DECIDE_ALARMS, midnight + HOUR)
+    assert decided(acme)[-1] == YESTERDAY
+    # The clock is put back by some minutes.
+    before = alarms(acme)
+    run_job(DECIDE_ALARMS, midnight + HOUR - timedelta(minutes=5))
+    assert alarms(acme) == before and decided(acme)[-1] == YESTERDAY
+
+
 def test_a_product_without_history_has_one_night(acme: Product) -> None:
     fill(acme, 30)
     score(acme)
