@@ -199,7 +199,7 @@ def _with_worth(insight: Insight, facts: AccountFacts) -> Insight:
     """The insight with what the account pays, if that is at stake and its trait says so."""
     if insight.kind not in _AT_STAKE or (cents := mrr_of(facts.traits)) is None:
         return insight
-    text = f"{insight.text} {MRR_LABEL}: {format_cents(cents)}."
+    text = f"{insight.text} {MRR_LABEL}: {format_cents(cents)}." if cents else insight.text
     return insight._replace(text=text, numbers={**insight.numbers, MRR_TRAIT: cents})
 
 

@@ -222,7 +222,11 @@ LICENSE_SEGMENTS: tuple[SegmentOf, ...] = (
     ),
 )
 # Shared views of the accounts, with their filters and order.
-VIEWS: dict[str, tuple[dict[str, str], str]] = {"Falling": ({}, "change")}
+# Those of which most is at stake first.
+VIEWS: dict[str, tuple[dict[str, str], str]] = {
+    "Falling": ({"activity": "falling"}, "-mrr"),
+    "Stopped": ({"activity": "stopped"}, "-mrr"),
+}
 LICENSE_VIEWS: dict[str, tuple[dict[str, str], str]] = {
     "Renewals at risk": ({"insight": "renewal_at_risk"}, "renewal")
 }

@@ -238,6 +238,8 @@ def test_an_insight_about_what_is_at_stake_says_what_the_account_pays() -> None:
         assert insight.numbers["mrr"] == 123400
     rising = apply_rules(replace(paying, alarms=alarmed("rise"), active_users=5))
     assert [(insight.kind, "mrr" in insight.numbers) for insight in rising] == [("trend_up", False)]
+    free = facts(alarms=alarmed("fall"), traits={"mrr": 0})
+    assert all("MRR" not in insight.text for insight in apply_rules(free))
     unclear = facts(alarms=alarmed("fall"), traits={"mrr": "a lot"})
     assert "MRR" not in only(apply_rules(unclear)).text
 

@@ -131,7 +131,7 @@ def test_three_products_are_filled_and_scored(acme: Product) -> None:
     views = SavedView.objects.filter(product=acme, owner=None).values_list(
         "name", "workspace__name"
     )
-    assert set(views) == {("Falling", "Default"), ("Renewals at risk", "Default")}
+    assert set(views) == {(name, "Default") for name in ("Falling", "Stopped", "Renewals at risk")}
 
 
 @pytest.mark.django_db
