@@ -1,7 +1,7 @@
 """The setting *False alarms* of a workspace: what each choice would have meant until now."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 from django.http import HttpRequest
@@ -11,8 +11,10 @@ from django.utils import timezone
 from access.admin.products import ProductAdmin, Section
 from engagement.activity import false_alarms as alarm_rates
 from engagement.activity.false_alarms import FalseAlarms
+from engagement.activity.reading import DIRECTIONS
+from engagement.alarms.levels import measured_span
 from engagement.models import AlarmNight, Product, Workspace
-from engagement.scores.insight_texts import format_percent
+from engagement.scores.insight_texts import format_day, format_percent
 
 # As people read them, by the name in ``AlarmNight.summary``.
 SIZES = {"1": "1 user", "2-4": "2–4 users", "5-9": "5–9 users", "10+": "10 users and more"}
@@ -43,11 +45,13 @@ def false_alarms(workspace: Workspace, today: date) -> dict[str, Any]:
     if night is None:
         return {"sentences": [NO_NIGHT]}
     rates = alarm_rates.false_alarms(workspace, today)
+    # The last day on which an alarm may have begun that counts.
+    until = format_day(measured_span(today - timedelta(days=1))[1])
     choices = [
         ChoiceRow(
             choice.label,
             choice == workspace.alarm_level,
-            *(rates[choice, each] for each in alarm_rates.DIRECTIONS),
+            *(rates[choice, each] for each in DIRECTIONS),
         )
         for choice in Workspace.FalseAlarms
     ]
@@ -56,20 +60,26 @@ def false_alarms(workspace: Workspace, today: date) -> dict[str, Any]:
             text
             for choice in choices
             if choice.is_chosen
-            for text in (_sentence(choice.falling, "falling"), _sentence(choice.rising, "rising"))
+            for text in (
+                _sentence(choice.falling, "falling", until),
+                _sentence(choice.rising, "rising", until),
+            )
         ],
+        "until": until,
         "choices": choices,
         "sizes": list(_size_rows(night.summary or {})),
     }
 
 
-def _sentence(counts: FalseAlarms, direction: str) -> str:
+def _sentence(counts: FalseAlarms, direction: str, until: str) -> str:
     """How the alarms of a direction did."""
     if counts.measured is None:
         return f"No alarm about {direction} activity is old enough to say whether it was right."
+    if not counts.alarms:
+        return f"In the half year until {until} no alarm about {direction} activity began."
     return (
-        f"In the last half year {counts.came_to_nothing:,} of {counts.alarms:,} alarms about "
-        f"{direction} activity came to nothing: {rate_text(counts.measured)} per account and "
+        f"In the half year until {until} {counts.came_to_nothing:,} of {counts.alarms:,} alarms "
+        f"about {direction} activity came to nothing: {rate_text(counts.measured)} per account and "
         f"quarter; you allow {rate_text(counts.allowed)}."
     )
 

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from django.db.models import Count, F, Q, Sum
 
+from engagement.activity.reading import DIRECTIONS
 from engagement.alarms.levels import ALLOWED_RATES, NOTHING_DAYS, QUARTER_DAYS, measured_span
 from engagement.models import Alarm, AlarmNight, Workspace
-
-DIRECTIONS = (Alarm.Signal.FALL, Alarm.Signal.RISE)
 
 
 class FalseAlarms(NamedTuple):

@@ -19,7 +19,7 @@ from engagement.models import AccountEngagement, ActiveDay, Alarm, AlarmNight, S
 
 Signal = Alarm.Signal
 _WITHOUT_LEVELS = (Signal.LEAVING, Signal.KEY_USER)
-_DIRECTIONS = (Signal.FALL, Signal.RISE)
+DIRECTIONS = (Signal.FALL, Signal.RISE)
 _REASONS: dict[int | None, UnknownReason] = {
     None: "not_decided",
     AccountEngagement.Activity.TOO_QUIET: "too_quiet",
@@ -115,14 +115,14 @@ def monthly_user_days(score_set: ScoreSet, account_id: int) -> float:
 
 def open_alarm_filter(score_set: ScoreSet, signal: Signal, **conditions: Any) -> Q:
     """Keeps the ``AccountEngagement`` rows of accounts with an open alarm. It is never NULL."""
-    alarms = _of_signals(score_set, signal).filter(ended_on=None, **conditions)
+    alarms = alarms_of(score_set, signal).filter(ended_on=None, **conditions)
     return Q(account_id__in=alarms.values("account_id"))
 
 
 def activity_filter(score_set: ScoreSet, state: ActivityState) -> Q:
     """Keeps the ``AccountEngagement`` rows of accounts in the state, as ``AccountAlarms.activity``
     tells it. It is never NULL."""
-    falls, rises = (open_alarm_filter(score_set, signal) for signal in _DIRECTIONS)
+    falls, rises = (open_alarm_filter(score_set, signal) for signal in DIRECTIONS)
     match state:
         case "falling" | "stopped":
             return open_alarm_filter(score_set, Signal.FALL, is_stopped=state == "stopped")
@@ -137,7 +137,7 @@ def activity_filter(score_set: ScoreSet, state: ActivityState) -> Q:
 
 def _settled(score_set: ScoreSet, *, is_lower: bool) -> Q:
     """Keeps the accounts whose last settled alarm was a fall, or else a rise."""
-    settled = _of_signals(score_set, *_DIRECTIONS).filter(_is_settled(score_set))
+    settled = alarms_of(score_set, *DIRECTIONS).filter(_is_settled(score_set))
     last = settled.values("account_id").annotate(
         fall=Max("since", filter=Q(signal=Signal.FALL)),
         rise=Max("since", filter=Q(signal=Signal.RISE)),
@@ -179,8 +179,8 @@ def account_ids_at_any_level(score_set: ScoreSet) -> list[int]:
 
 
 def _visible_alarms(score_set: ScoreSet) -> QuerySet[Alarm]:
-    alarms = _of_signals(score_set, *Signal)
-    return alarms.filter(Q(ended_on=None) | (Q(signal__in=_DIRECTIONS) & _is_settled(score_set)))
+    alarms = alarms_of(score_set, *Signal)
+    return alarms.filter(Q(ended_on=None) | (Q(signal__in=DIRECTIONS) & _is_settled(score_set)))
 
 
 def _is_settled(score_set: ScoreSet) -> Q:
@@ -188,7 +188,7 @@ def _is_settled(score_set: ScoreSet) -> Q:
     return Q(outcome=Alarm.Outcome.SETTLED, since__gte=score_set.scored_day - SETTLED_FOR)
 
 
-def _of_signals(score_set: ScoreSet, *signals: Signal) -> QuerySet[Alarm]:
+def alarms_of(score_set: ScoreSet, *signals: Signal) -> QuerySet[Alarm]:
     """The alarms with these signals of the set's workspace, of the level that it shows."""
     alarms = Alarm.objects.filter(
         product_id=score_set.product_id, workspace_id=score_set.workspace_id
@@ -207,12 +207,12 @@ def _of_signals(score_set: ScoreSet, *signals: Signal) -> QuerySet[Alarm]:
 
 
 def told_to_nobody(score_set: ScoreSet, signal: Signal, account_ids: Collection[int]) -> set[int]:
-    """Those of the accounts whose open alarm is old news: a replay found that it began before the
-    last night."""
+    """Those of the accounts whose open alarm is old news: a replay or a first look found that it
+    began before the last night."""
     last_night = AlarmNight.latest_of(score_set.workspace_id).first()
     if last_night is None or not account_ids:
         return set()
-    alarms = _of_signals(score_set, signal).filter(
+    alarms = alarms_of(score_set, signal).filter(
         ended_on=None, is_replayed=True, since__lt=last_night.day, account_id__in=account_ids
     )
     return set(alarms.values_list("account_id", flat=True))
@@ -222,7 +222,7 @@ def last_alarms(
     score_set: ScoreSet, signal: Signal, account_ids: Collection[int]
 ) -> dict[int, Alarm]:
     """The latest alarm of each of the accounts that had one."""
-    alarms = _of_signals(score_set, signal).filter(account_id__in=account_ids)
+    alarms = alarms_of(score_set, signal).filter(account_id__in=account_ids)
     latest = alarms.order_by("account_id", "-since").distinct("account_id")
     return {alarm.account_id: alarm for alarm in latest} if account_ids else {}
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Q
 
+from engagement.activity.reading import DIRECTIONS, alarms_of
 from engagement.alarms.levels import usual_range
 from engagement.models import ActiveDay, Alarm, AlarmNight, ScoreSet
 
@@ -22,7 +23,6 @@ WINDOWS, DEFAULT_WINDOW = (2, 4, 8), 4
 _BASELINE_WEEKS, _LEAST_WEEKS = 16, 8
 _WEEKS = WINDOWS[-1] + _BASELINE_WEEKS
 _SIZE_BOUNDS = (3, 10, 30, 100, 300)
-_ACTIVITY = (Alarm.Signal.FALL, Alarm.Signal.RISE)
 
 
 class Point(NamedTuple):
@@ -67,24 +67,15 @@ def recent_weeks(score_set: ScoreSet, account_id: int) -> RecentWeeks | None:
 
 
 def _alarms(score_set: ScoreSet, account_id: int, since: date) -> list[Alarm]:
-    of_level = Q(level=score_set.workspace.alarm_level) | Q(level=0, signal__in=_WITHOUT_LEVELS)
-    alarms = Alarm.objects.filter(
-        of_level,
-        Q(ended_on=None) | Q(ended_on__gt=since),
-        product_id=score_set.product_id,
-        workspace_id=score_set.workspace_id,
-        account_id=account_id,
-    )
+    alarms = alarms_of(score_set, *Alarm.Signal).filter(account_id=account_id)
+    alarms = alarms.filter(Q(ended_on=None) | Q(ended_on__gt=since))
     return list(alarms.exclude(outcome=Alarm.Outcome.REPLACED).order_by("since", "signal"))
-
-
-_WITHOUT_LEVELS = (Alarm.Signal.LEAVING, Alarm.Signal.KEY_USER)
 
 
 def _window(alarms: Sequence[Alarm]) -> int:
     """That of the alarm that is on, so that the chart has the numbers of its sentence."""
     for alarm in alarms:
-        if alarm.ended_on is None and alarm.signal in _ACTIVITY:
+        if alarm.ended_on is None and alarm.signal in DIRECTIONS:
             return int(alarm.latest.get("window_days", alarm.window_days)) // 7
     return DEFAULT_WINDOW
 
@@ -93,7 +84,7 @@ def _open_on(alarms: Sequence[Alarm], day: date) -> Alarm | None:
     """The alarm about activity that was on after *day*."""
     for alarm in alarms:
         is_on = alarm.since <= day and (alarm.ended_on is None or alarm.ended_on > day)
-        if is_on and alarm.signal in _ACTIVITY and alarm.weekly_rate is not None:
+        if is_on and alarm.signal in DIRECTIONS and alarm.weekly_rate is not None:
             return alarm
     return None
 
@@ -147,9 +138,12 @@ def _usual(
     on, usual is what was usual before it."""
     if parameters is None:
         return None
-    movement = parameters["movement"][WINDOWS.index(window)][past.region]
+    index = WINDOWS.index(window)
+    movement = parameters["movement"][index][past.region]
     if alarm is not None and alarm.weekly_rate is not None:
-        return usual_range(alarm.weekly_rate * window * movement, alarm.dispersion)
+        expected = alarm.weekly_rate * window * movement
+        weeks, burstiness = _baseline_weeks(alarm), alarm.burstiness or 1.0
+        return usual_range(expected, _dispersion(expected, index, burstiness, weeks, parameters))
     expectation = expect(past.weeks, past.age, window, movement, parameters)
     return usual_range(*expectation) if expectation else None
 
@@ -176,7 +170,21 @@ def expect(
     )
     spread = squares / ((number - 1) * max(rate, 0.05)) / parameters["spread"][index][size]
     burstiness = max(1.0, (8 + (number - 1) * spread) / (8 + number - 1))
-    number_of_size = parameters["accounts"][index][size]
-    errors = number_of_size * parameters["error"][index][size]
-    factor = (errors + 10 * (1.5 + 0.01 * expected)) / (number_of_size + 10) * burstiness
-    return expected, max(max(factor, 0.7) * (1 + window / number), 1.02)
+    return expected, _dispersion(expected, index, burstiness, number, parameters)
+
+
+def _dispersion(
+    expected: float, index: int, burstiness: float, weeks: int, parameters: Mapping[str, Any]
+) -> float:
+    """That of a window with this many expected user-days, and a baseline of this many weeks."""
+    size = bisect_right(_SIZE_BOUNDS, expected)
+    number = parameters["accounts"][index][size]
+    errors = number * parameters["error"][index][size]
+    factor = (errors + 10 * (1.5 + 0.01 * expected)) / (number + 10) * burstiness
+    return float(max(max(factor, 0.7) * (1 + WINDOWS[index] / weeks), 1.02))
+
+
+def _baseline_weeks(alarm: Alarm) -> int:
+    if alarm.baseline_from is None or alarm.baseline_to is None:
+        return _BASELINE_WEEKS
+    return ((alarm.baseline_to - alarm.baseline_from).days + 1) // 7

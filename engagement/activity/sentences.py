@@ -61,7 +61,9 @@ def rarity(days: float) -> str:
     if years >= 1:
         number = round(years)
         return "once a year" if number == 1 else f"once in {number} years"
-    number = max(1, round(12 * years))
+    number = round(12 * years)
+    if not number:
+        return "more than once a month"
     return "once a month" if number == 1 else f"once in {number} months"
 
 

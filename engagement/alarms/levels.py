@@ -44,7 +44,7 @@ def thresholds(kappa: float) -> list[float]:
 
 
 def usual_range(expected: float, dispersion: float) -> tuple[int, int]:
-    """The least and the most active user-days that are usual: about nine of ten windows are so."""
+    """The least and the most active user-days that are usual: four of five windows or more are."""
     middle, width = math.sqrt(expected), 0.64 * math.sqrt(dispersion)
     return math.floor(max(0.0, middle - width) ** 2), math.ceil((middle + width) ** 2)
 

@@ -8,6 +8,7 @@ from rest_framework.response import Response
 
 from engagement.activity import false_alarms as alarm_rates
 from engagement.activity import product as product_alarms
+from engagement.activity.reading import DIRECTIONS
 from engagement.models import Workspace
 from engagement.segments import counts
 from engagement.segments.counts import SubjectTotals
@@ -63,7 +64,7 @@ class WorkspaceDetail(WorkspaceView):
         if "false_alarms" in self.expansions:
             counts_by_signal = alarm_rates.false_alarms(workspace, timezone.now().date())
             falling, rising = (
-                counts_by_signal[workspace.alarm_level, signal] for signal in alarm_rates.DIRECTIONS
+                counts_by_signal[workspace.alarm_level, signal] for signal in DIRECTIONS
             )
             record["false_alarms"] = serializers.false_alarms(falling, rising)
         return self.record_response(record)

@@ -174,11 +174,12 @@ def test_the_page_of_a_workspace_says_what_each_choice_would_have_meant(
     assert counts == [(0, 0), (3, 2), (1, 1), (0, 0)]
     assert [row.is_chosen for row in alarms["choices"]] == [False, True, False, False]
     # 182 nights of 40 accounts are 80 account-quarters.
+    last = timezone.now().date() - timedelta(days=62)
+    until = f"{last.day} {last:%b %Y}"
     assert alarms["sentences"] == [
-        "In the last half year 2 of 3 alarms about falling activity came to nothing: 0.025 per "
-        "account and quarter; you allow 0.05.",
-        "In the last half year 0 of 0 alarms about rising activity came to nothing: 0.00 per "
-        "account and quarter; you allow 0.05.",
+        f"In the half year until {until} 2 of 3 alarms about falling activity came to nothing: "
+        "0.025 per account and quarter; you allow 0.05.",
+        f"In the half year until {until} no alarm about rising activity began.",
     ]
     sizes = [(row.label, row.accounts, row.stops, row.halvings) for row in alarms["sizes"]]
     assert sizes == [

@@ -165,7 +165,7 @@ def test_while_an_alarm_is_on_usual_is_what_was_usual_before_it(
     # Its window is that of the sentence.
     assert weeks.window == 2
     last = weeks.points[-1]
-    assert last.user_days == 0 and last.usual == usual_range(28.0, 1.3)
+    assert last.user_days == 0 and last.usual == usual_range(28.0, dispersion(28.0, 2))
     assert before.window == 4 and before.points[-1].usual != last.usual
 
 
@@ -175,4 +175,25 @@ def test_the_range_follows_how_comparable_accounts_move(scores: ScoreSet, initec
     an_alarm(scores, initech, since=50)
     nights(scores.workspace, movement=0.5)
     weeks = recent_weeks(scores, initech.pk)
-    assert weeks is not None and weeks.points[-1].usual == usual_range(14.0, 1.3)
+    assert weeks is not None and weeks.points[-1].usual == usual_range(14.0, dispersion(14.0, 2))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("weeks", [2, 4, 8])
+def test_the_range_of_an_alarm_is_as_wide_as_that_of_the_test_in_its_window(
+    scores: ScoreSet, initech: Account, weeks: int
+) -> None:
+    nights(scores.workspace)
+    days = {"baseline_from": LAST - timedelta(days=150), "baseline_to": LAST - timedelta(days=81)}
+    latest = {"window_days": 7 * weeks}
+    an_alarm(scores, initech, since=60, burstiness=1.5, latest=latest, **days)
+    recent = recent_weeks(scores, initech.pk)
+    assert recent is not None and recent.window == weeks
+    wide = dispersion(14.0 * weeks, weeks, baseline=10, burstiness=1.5)
+    assert recent.points[-1].usual == usual_range(14.0 * weeks, wide)
+
+
+def dispersion(expected: float, window: int, baseline: int = 16, burstiness: float = 1.0) -> float:
+    """What a calm product's night says of an account with 100 others of its size."""
+    factor = (100 + 10 * (1.5 + 0.01 * expected)) / 110
+    return factor * burstiness * (1 + window / baseline)

@@ -36,7 +36,7 @@ def chance(count: int, mean: float, dispersion: float) -> float:
         (0.0025, 50, "once in 2 years"),
         (0.02, 20, "once in 8 months"),
         (0.15, 20, "once a month"),
-        (1, 50, "once a month"),
+        (1, 50, "more than once a month"),
     ],
 )
 def test_how_often_chance_alone_does_so(p: float, kappa: float, text: str) -> None:
