@@ -194,8 +194,8 @@ def _first_event(summary: ProductSummary, may_manage: bool) -> FirstEvent:
 def _movers(summary: ProductSummary) -> list[tuple[str, Sequence[MoverRow]]]:
     workspace, movers = summary.workspaces[0], summary.movers
     rows: list[tuple[str, Sequence[MoverRow]]] = [
-        ("Rising", [_mover_row(mover, workspace) for mover in movers.rising]),
-        ("Falling", [_mover_row(mover, workspace) for mover in movers.falling]),
+        ("Score rose", [_mover_row(mover, workspace) for mover in movers.rising]),
+        ("Score fell", [_mover_row(mover, workspace) for mover in movers.falling]),
     ]
     if movers.new:
         # There is no full period to compare with.

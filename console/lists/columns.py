@@ -93,10 +93,12 @@ class ListColumn:
         return "trait" if self.name.startswith(TRAIT_PREFIX) else self.name
 
 
-def default_columns(scope: Scope) -> list[str]:
+def default_columns(scope: Scope, *, of_activity: bool = False) -> list[str]:
+    """*of_activity* is for a list that activity filters: its accounts say since when."""
     if scope == "user":
         return ["name", "score", "change", "history", "account", "last_active"]
-    return ["name", "score", "change", "history", "active_users", "last_active", "license"]
+    changes = ["activity"] if of_activity else ["change", "history"]
+    return ["name", "score", *changes, "active_users", "last_active", "license"]
 
 
 def choosable_columns(scope: Scope) -> list[ListColumn]:
@@ -104,14 +106,16 @@ def choosable_columns(scope: Scope) -> list[ListColumn]:
     return [each for each in _COLUMNS.values() if scope in each.scopes and each.name != "name"]
 
 
-def list_columns(names: Sequence[str], scope: Scope) -> list[ListColumn]:
+def list_columns(
+    names: Sequence[str], scope: Scope, *, of_activity: bool = False
+) -> list[ListColumn]:
     """The columns with these names, or the default ones. The name is always the first.
 
     Leaves out unknown names.
     """
     choices = {column.name: column for column in choosable_columns(scope)}
     columns = [_COLUMNS["name"]]
-    for name in names or default_columns(scope):
+    for name in names or default_columns(scope, of_activity=of_activity):
         if _is_trait(name):
             columns.append(_trait_column(name))
         elif name in choices:

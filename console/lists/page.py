@@ -96,7 +96,10 @@ class SubjectList:
         return ListQuery(self.score_set, self.state, segment, self.now)
 
     def columns(self) -> list[ListColumn]:
-        return list_columns.list_columns(self.state.columns, self.state.scope)
+        of_activity = "activity" in self.state.filters
+        return list_columns.list_columns(
+            self.state.columns, self.state.scope, of_activity=of_activity
+        )
 
 
 def find_list(

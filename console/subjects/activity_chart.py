@@ -59,6 +59,7 @@ def activity_summary(
 
 def _chart(weeks: RecentWeeks) -> SafeString:
     points = weeks.points
+    has_range = any(point.usual for point in points)
     return charts.line(
         f"Active user-days in {_WINDOWS[weeks.window]}, over the last {SHOWN_WEEKS} weeks",
         [charts.day_label(point.day) for point in points],
@@ -67,7 +68,9 @@ def _chart(weeks: RecentWeeks) -> SafeString:
             "Usual range",
             [point.usual[0] if point.usual else None for point in points],
             [point.usual[1] if point.usual else None for point in points],
-        ),
+        )
+        if has_range
+        else None,
         marks=sorted(_marks(weeks), key=lambda mark: (mark.index, not mark.is_end)),
     )
 

@@ -76,9 +76,9 @@ def _sentence(counts: FalseAlarms, direction: str, until: str) -> str:
     if counts.measured is None:
         return f"No alarm about {direction} activity is old enough to say whether it was right."
     if not counts.alarms:
-        return f"In the half year until {until} no alarm about {direction} activity began."
+        return f"In the half year until {until}, no alarm about {direction} activity began."
     return (
-        f"In the half year until {until} {counts.came_to_nothing:,} of {counts.alarms:,} alarms "
+        f"In the half year until {until}, {counts.came_to_nothing:,} of {counts.alarms:,} alarms "
         f"about {direction} activity came to nothing: {rate_text(counts.measured)} per account and "
         f"quarter; you allow {rate_text(counts.allowed)}."
     )

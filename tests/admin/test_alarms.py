@@ -107,10 +107,13 @@ def test_the_page_of_an_account_has_its_activity_with_what_is_usual_and_marks(
 
 def test_the_page_of_an_account_says_why_nobody_can_tell(member: Client, acme_rows: Rows) -> None:
     nights(acme_rows)
+    active(acme_rows, users=3, first=40, last=1)
     AccountEngagement.objects.update(activity=AccountEngagement.Activity.TOO_NEW)
     html = page(member, "account", acme_rows.account.pk)
     assert '<span class="eds-state eds-unknown">cannot tell</span>' in html
     assert "Cannot tell yet: an account needs ten weeks of activity to compare with." in html
+    # Nothing is usual yet.
+    assert "Active user-days in four weeks" in html and "Usual range" not in html
 
 
 def test_an_account_has_no_chart_of_its_activity_before_the_first_night(
@@ -177,9 +180,9 @@ def test_the_page_of_a_workspace_says_what_each_choice_would_have_meant(
     last = timezone.now().date() - timedelta(days=62)
     until = f"{last.day} {last:%b %Y}"
     assert alarms["sentences"] == [
-        f"In the half year until {until} 2 of 3 alarms about falling activity came to nothing: "
+        f"In the half year until {until}, 2 of 3 alarms about falling activity came to nothing: "
         "0.025 per account and quarter; you allow 0.05.",
-        f"In the half year until {until} no alarm about rising activity began.",
+        f"In the half year until {until}, no alarm about rising activity began.",
     ]
     sizes = [(row.label, row.accounts, row.stops, row.halvings) for row in alarms["sizes"]]
     assert sizes == [

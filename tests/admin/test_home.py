@@ -442,8 +442,8 @@ def test_rising_and_falling_accounts_have_score_and_change(acme: Product) -> Non
         (heading, [(mover.name, mover.score, mover.change) for mover in movers])
         for heading, movers in card.movers
     ] == [
-        ("Rising", [("Ada Ltd", "72.0", "+12.4")]),
-        ("Falling", [("b2", "3.1", "\N{MINUS SIGN}40.0")]),
+        ("Score rose", [("Ada Ltd", "72.0", "+12.4")]),
+        ("Score fell", [("b2", "3.1", "\N{MINUS SIGN}40.0")]),
         # A new account has nothing to compare with.
         ("New", [("c3", "9.0", "")]),
     ]

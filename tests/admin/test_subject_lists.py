@@ -445,7 +445,10 @@ def test_what_accounts_pay_is_a_column(root: Client, customers: Rows) -> None:
 
 
 def test_the_activity_of_accounts_is_a_column(root: Client, customers: Rows) -> None:
-    page = opened(root, "account", column="activity", activity="falling")
+    assert "field-activity" not in opened(root, "account").content.decode()
+    # A list that activity filters has it, in place of what the score did.
+    page = opened(root, "account", activity="falling")
+    assert "field-change" not in page.content.decode()
     (cell,) = re.findall(r'class="[^"]*field-activity[^>]*>(.*?)</td>', page.content.decode())
     assert strip_tags(cell) == "Falling since 4 Sep 2026"
     assert [chip.label for chip in page.context["chips"]] == ["Activity: falling"]
