@@ -17,6 +17,7 @@ from django.db.models import Model
 from core.fields import DecryptionError
 from engagement.models import Product
 from marketplace import texts
+from marketplace.ledger.accounts import note_changed_events
 from marketplace.models import (
     Connection,
     Feedback,
@@ -244,6 +245,8 @@ def save_connection(
         Product.objects.select_for_update(no_key=True).get(pk=product.pk)
         connection = _locked(product) or Connection(product=product, generation=0)
         if connection.pk and connection.app_product_id != app_product_id:
+            events = LicenseEvent.objects.filter(product=product)
+            note_changed_events(product.pk, events.values_list("cloud_id", flat=True))
             for model in _OF_ONE_APP:
                 model._default_manager.filter(product=product).delete()
             ReportReading.objects.filter(connection=connection).delete()

@@ -47,7 +47,7 @@ BOUNDS = {
     "access": (5, 13),
     "ingestion": (6, 58),
     "readapi": (8, 72),
-    "marketplace": (6, 34),
+    "marketplace": (6, 35),
     "notifications": (7, 29),
     "exports": (6, 29),
     "console": (5, 13),

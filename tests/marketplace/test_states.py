@@ -5,14 +5,15 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import IntegrityError, transaction
 
-from engagement.models import Product
+from engagement.models import Account, Product, RescoreRequest
 from harness.marketplace.faults import Endpoint, ErrorStatus
 from harness.marketplace.server import Simulator
 from marketplace import connecting
-from marketplace.models import Connection, SyncRun
+from marketplace.models import Connection, LicenseEvent, SyncRun
 from marketplace.runs import lifecycle, scheduling
 from marketplace.runs.timetable import load_timetable
 from marketplace.source.client import Credentials, MarketplaceClient
+from tests.license_events import add_event
 from tests.marketplace.connections import (
     DAY,
     HOUR,
@@ -126,10 +127,16 @@ def test_another_app_starts_without_licenses_and_its_values_replace_the_old_ones
 ) -> None:
     simulator.feed.add(a_license(simulator, 1, "site", tier="500 Users"))
     work(connection)
+    add_event(acme, "churned", "2026-09-01", cloud_id="site")
+    RescoreRequest.objects.all().delete()
     other = simulator.vendor.apps[1]
     details = details_of(simulator, product_id=other.product_id)
     connecting.save_connection(acme, connecting.verify_details(details, fast_client), NOON + HOUR)
     assert keys(acme) == set()
+    # What segments and lists say of the account changes.
+    account = Account.objects.get(external_id="site")
+    assert list(RescoreRequest.objects.values_list("account_id", flat=True)) == [account.pk]
+    assert not LicenseEvent.objects.exists()
     assert traits(acme, "site")["am.tier"] == "500 Users", "until they are replaced"
 
     simulator.feed.add(
