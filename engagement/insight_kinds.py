@@ -49,6 +49,8 @@ INSIGHTS: dict[InsightKind, InsightInfo] = {
     "new_account": InsightInfo("New account", "notice"),
     "trend_up": InsightInfo("Activity rising", "good"),
 }
+# Those that compare active users with licensed seats.
+ABOUT_SEATS: frozenset[InsightKind] = frozenset({"seats_exceeded", "seats_unused"})
 # What people call the states of an account's activity.
 ACTIVITY_LABELS: dict[ActivityState, str] = {
     "falling": "falling",

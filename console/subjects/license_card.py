@@ -32,18 +32,26 @@ class LicenseCard:
 
 
 def license_card(
-    traits: Mapping[str, Any], active_users: int | None, today: date, notes: list[str]
+    traits: Mapping[str, Any],
+    active_users: int | None,
+    today: date,
+    notes: list[str],
+    *,
+    compares_seats: bool,
 ) -> LicenseCard | None:
     """The card of an account with these traits. None if it has no license.
 
-    ``active_users`` is None if the page's workspace does not count all users.
+    ``active_users`` is None if they are no share of the seats. *compares_seats* says that the seats
+    are for users of the app.
     """
-    facts = list(_facts(traits, active_users, today))
+    facts = list(_facts(traits, active_users, today, compares_seats))
     status = _text(traits, LICENSE_STATUS_TRAIT).lower()
     return LicenseCard(facts, status not in ("", "active"), notes) if facts else None
 
 
-def _facts(traits: Mapping[str, Any], active_users: int | None, today: date) -> Iterator[str]:
+def _facts(
+    traits: Mapping[str, Any], active_users: int | None, today: date, compares_seats: bool
+) -> Iterator[str]:
     seats = licensed_seats(traits)
     license_type = _text(traits, LICENSE_TYPE_TRAIT)
     yield from filter(None, (license_type.capitalize(), _text(traits, LICENSE_STATUS_TRAIT)))
@@ -56,7 +64,8 @@ def _facts(traits: Mapping[str, Any], active_users: int | None, today: date) -> 
     if end := _end(traits, today):
         yield end
     if seats is not None and active_users is not None:
-        yield f"{active_users:,} of {seats:,.0f} seats active"
+        whose = "seats" if compares_seats else "users of the host product"
+        yield f"{active_users:,} of {seats:,.0f} {whose} active"
 
 
 def _end(traits: Mapping[str, Any], today: date) -> str:

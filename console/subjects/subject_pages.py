@@ -72,8 +72,9 @@ class ScoreSummary:
     insights: Sequence[Insight] = ()
     # Of an account.
     activity: ActivitySummary | None = None
-    # Of an account; None if the workspace does not count all users.
+    # Of an account; None if they are no share of its seats.
     active_users: int | None = None
+    compares_seats: bool = False
     total_users: int = 0
     # Of an account: its people, those of the requested group in the table.
     people: People | None = None
@@ -162,6 +163,7 @@ def score_summary(
         insights=subject_insights,
         activity=activity_summary(score_set, row, own_alarms) if scope == "account" else None,
         active_users=_active_users(score_set, subject_metrics),
+        compares_seats=score_set.compares_seats,
         total_users=getattr(row, "total_users", 0),
     )
 
@@ -258,8 +260,7 @@ def metric_texts(score_set: ScoreSet, subject_metrics: Metrics) -> dict[MetricNa
             "total_users": f"{subject_metrics.total_users:,}",
             "active_share": _percent(subject_metrics.active_share),
         }
-        # A license covers all users, but an audience does not.
-        if not score_set.audience:
+        if score_set.counts_seats:
             texts["license_utilization"] = _percent(subject_metrics.license_utilization)
     return texts
 
@@ -339,8 +340,7 @@ def _describe_cause(events: Sequence[EventChange], change: float) -> str:
 
 
 def _active_users(score_set: ScoreSet, subject_metrics: Metrics) -> int | None:
-    """A license covers all users, but an audience does not."""
-    if score_set.audience or not isinstance(subject_metrics, AccountMetrics):
+    if not score_set.counts_seats or not isinstance(subject_metrics, AccountMetrics):
         return None
     return subject_metrics.active_users
 

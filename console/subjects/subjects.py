@@ -240,7 +240,11 @@ class AccountAdmin(SubjectAdmin):
             "is_account": True,
             "later": self._later_urls(request, obj) if summary and summary.is_brief else None,
             "license": license_card(
-                obj.traits, summary and summary.active_users, timezone.now().date(), notes
+                obj.traits,
+                summary and summary.active_users,
+                timezone.now().date(),
+                notes,
+                compares_seats=bool(summary and summary.compares_seats),
             ),
             "timeline": license_timeline(obj),
             "events": subject_details.events_of_account(obj, workspace and workspace.pk),

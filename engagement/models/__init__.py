@@ -15,7 +15,7 @@ from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten_subjects import ForgottenSubject
 from engagement.models.limits import ProductLimits, ProductUsage, TraitName
 from engagement.models.orders import OrderChunk, StoredOrder
-from engagement.models.products import EventWeight, Product, ProductMember, Workspace
+from engagement.models.products import EventWeight, Product, ProductMember, Seats, Workspace
 from engagement.models.saved_views import SavedView
 from engagement.models.scores import (
     AccountEngagement,
@@ -75,6 +75,7 @@ __all__ = [
     "ScoredEvent",
     "SearchBacklog",
     "SearchEntry",
+    "Seats",
     "Segment",
     "StoredOrder",
     "SubjectChange",

@@ -9,8 +9,22 @@ from django.db.models.functions import Now
 DEFAULT_WORKSPACE_NAME = "Default"
 
 
+class Seats(models.TextChoices):
+    """Whom the seats of licenses are for, beside the users who are counted here."""
+
+    # Each active user takes a seat.
+    APP = "app", "Users of the app"
+    # They have a seat whether they use the app or not.
+    HOST = "host", "Users of the host product"
+    # The users who are counted here are no people.
+    SITE = "site", "A site counts as one user"
+
+
 class Product(models.Model):
     """A customer-facing product whose usage is scored. It owns keys, tokens and workspaces.
+
+    ``licensed_for`` says whom the seats of its licenses are for, and ``has_site_users`` that it
+    sends one user for each site. ``engagement.segments.seats`` changes both.
 
     From ``deletion_requested_at`` on, the service deletes its rows in the background.
     ``deleted_rows`` counts them.
@@ -21,6 +35,10 @@ class Product(models.Model):
         settings.AUTH_USER_MODEL, through="ProductMember", related_name="products"
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
+    licensed_for = models.CharField(
+        max_length=10, choices=Seats.choices, default=Seats.HOST, db_default=Seats.HOST
+    )
+    has_site_users = models.BooleanField(default=False, db_default=False)
     deletion_requested_at = models.DateTimeField(null=True, editable=False)
     deleted_rows = models.BigIntegerField(default=0, db_default=0, editable=False)
 
@@ -29,6 +47,10 @@ class Product(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def seats(self) -> Seats:
+        return Seats.SITE if self.has_site_users else Seats(self.licensed_for)
 
     @classmethod
     def name_of(cls, product_id: int) -> str:

@@ -6,6 +6,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from core.product_keys import ProductForeignKey
+from engagement.models.products import Seats
 
 # The version of the metrics in a set. A release rebuilds the sets of earlier versions when it first
 # works on their product. 1: an account's users include those without an event. 2: accounts have the
@@ -49,6 +50,10 @@ class ScoreSet(models.Model):
     lookback_days = models.PositiveSmallIntegerField()
     default_weight = models.PositiveSmallIntegerField()
     audience = models.JSONField(default=dict)
+    # Those of the product.
+    seats = models.CharField(
+        max_length=10, choices=Seats.choices, default=Seats.HOST, db_default=Seats.HOST
+    )
     # 0 if an older release built the set.
     formula_version = models.PositiveSmallIntegerField(
         db_column="formula", default=FORMULA_VERSION, db_default=0
@@ -110,6 +115,17 @@ class ScoreSet(models.Model):
 
     def __str__(self) -> str:
         return f"{self.state} scores of workspace {self.workspace_id}"
+
+    @property
+    def counts_seats(self) -> bool:
+        """Whether active users are a share of the seats. A license covers all users of an account,
+        not only an audience."""
+        return not self.audience and self.seats != Seats.SITE
+
+    @property
+    def compares_seats(self) -> bool:
+        """Whether seats without an active user are unused, and users without a seat too many."""
+        return self.counts_seats and self.seats == Seats.APP
 
     @classmethod
     def name_of(cls, pk: int) -> str:

@@ -49,6 +49,7 @@ def request_score_set(workspace_id: int) -> None:
             lookback_days=workspace.lookback_days,
             default_weight=workspace.default_weight,
             audience=workspace.audience,
+            seats=workspace.product.seats,
         )
         weights = EventWeight.objects.filter(workspace=workspace)
         ScoredEvent.objects.bulk_create(

@@ -206,6 +206,7 @@ def _create_set(score_set: ScoreSet, definition: ScoringDefinition, today: date)
         lookback_days=definition.lookback_days,
         default_weight=definition.default_weight,
         audience=definition.audience,
+        seats=score_set.seats,
         scored_day=today,
     )
     event_names = EventName.objects.filter(

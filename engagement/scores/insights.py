@@ -110,6 +110,7 @@ class AccountFacts:
     lookback_days: int
     # Whether only the users in an audience count.
     has_audience: bool = False
+    compares_seats: bool = True
     alarms: AccountAlarms = NO_ALARMS
 
     @property
@@ -182,6 +183,7 @@ def account_facts(
         today=score_set.scored_day,
         lookback_days=score_set.lookback_days,
         has_audience=bool(score_set.audience),
+        compares_seats=score_set.compares_seats,
         alarms=alarms,
     )
 
@@ -331,8 +333,7 @@ def _key_user_quiet(facts: AccountFacts, people: People) -> Iterator[Insight]:
 
 def _seats(facts: AccountFacts, people: People) -> Iterator[Insight]:
     seats, active = licensed_seats(facts.traits), facts.active_users
-    # A license covers all users, not only an audience.
-    if seats is None or facts.has_audience:
+    if seats is None or facts.has_audience or not facts.compares_seats:
         return
     share = active / seats
     numbers = {"active_users": active, "seats": seats, "license_utilization": share}

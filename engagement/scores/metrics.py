@@ -74,9 +74,8 @@ def compute_account_metrics(
         active_users=row.active_users,
         total_users=row.total_users,
         active_share=ratio(row.active_users, row.total_users),
-        # A license covers all users, not only an audience.
         license_utilization=(
-            None if score_set.audience else ratio(row.active_users, licensed_seats(traits))
+            ratio(row.active_users, licensed_seats(traits)) if score_set.counts_seats else None
         ),
     )
 

@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce
 from django.db.models.lookups import EndsWith, Exact, GreaterThan, GreaterThanOrEqual, LessThan
 
 from engagement.activity.reading import Signal, activity_filter, open_alarm_filter
-from engagement.insight_kinds import INSIGHTS, InsightKind
+from engagement.insight_kinds import ABOUT_SEATS, INSIGHTS, InsightKind
 from engagement.license_traits import (
     EVALUATION_END_TRAIT,
     LATEST_START_TRAIT,
@@ -56,6 +56,8 @@ def insight_filter(kind: InsightKind, score_set: ScoreSet) -> Q:
     """
     assert score_set.scored_day is not None, "A set that readers see has been scored."
     if score_set.audience and kind in _ABOUT_LICENSES:
+        return _NOBODY
+    if kind in ABOUT_SEATS and not score_set.compares_seats:
         return _NOBODY
     return _FILTERS[kind](_Rows(score_set, score_set.scored_day))
 
@@ -123,13 +125,7 @@ _FILTERS: dict[InsightKind, Callable[[_Rows], Q]] = {
 }
 # A license covers all users, not only an audience.
 _ABOUT_LICENSES: frozenset[InsightKind] = frozenset(
-    {
-        "license_ending",
-        "renewal_at_risk",
-        "evaluation_ending",
-        "seats_exceeded",
-        "seats_unused",
-    }
+    {"license_ending", "renewal_at_risk", "evaluation_ending"}
 )
 
 

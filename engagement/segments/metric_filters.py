@@ -70,7 +70,7 @@ def score_filter(
     if isinstance(condition, TrendCondition):
         return trend_filter(condition.trend, score_set, get_kind(context.scope))
     match condition.metric:
-        case "license_utilization" if score_set.audience:
+        case "license_utilization" if not score_set.counts_seats:
             return _NOBODY
         case "active_share" | "license_utilization":
             return _compare_floats(
@@ -118,7 +118,7 @@ def metric_value(metric: MetricName, score_set: ScoreSet, context: QueryContext)
             return MetricValue(total, float)
         case "active_share":
             return MetricValue(_active_share(), float)
-        case "license_utilization" if score_set.audience:
+        case "license_utilization" if not score_set.counts_seats:
             return MetricValue(Value(None, FloatField()), float)
         case "license_utilization":
             return MetricValue(seat_utilization(context.subject_path), float)

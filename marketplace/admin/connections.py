@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
+from django.db import transaction
 from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -15,8 +16,11 @@ from access.admin.products import LinkedInline, ProductAdmin
 from access.pages.pages import ExtraView, OutboundFormAdmin, PageAction, RowPageAdmin
 from access.pages.scoping import ProductFilter, ProductSet, request_access
 from access.trail.models_followed import follow
+from engagement import tasks
+from engagement.models import Seats
+from engagement.segments import seats
 from marketplace import connecting
-from marketplace.admin.forms import ConnectionForm
+from marketplace.admin.forms import ConnectionForm, SeatsForm
 from marketplace.connecting import VerifiedDetails
 from marketplace.models import Connection, SyncRun
 from marketplace.runs import report_sources, scheduling
@@ -70,6 +74,7 @@ class ConnectionAdmin(OutboundFormAdmin, RowPageAdmin):
         ExtraView("sync", "change", methods=("POST",)),
         ExtraView("full_sync", "change", methods=("POST",)),
         ExtraView("read_history", "change", methods=("POST",)),
+        ExtraView("seats", "change"),
         ExtraView("disconnect", "change"),
     )
 
@@ -150,6 +155,8 @@ class ConnectionAdmin(OutboundFormAdmin, RowPageAdmin):
             ),
             "may_manage": may_manage,
             "details_url": self.view_url("details", connection),
+            "seats": connection.product.seats,
+            "seats_url": self.view_url("seats", connection),
         }
 
     def page_actions(self, request: HttpRequest, obj: Connection) -> Sequence[PageAction]:
@@ -210,6 +217,26 @@ class ConnectionAdmin(OutboundFormAdmin, RowPageAdmin):
         self.log_change(request, connection, "Requested the history of licenses.")
         self.message_user(request, "The history is read in the background. It may take hours.")
         return redirect(self.view_url("change", connection))
+
+    def seats_view(self, request: HttpRequest, connection: Connection) -> HttpResponseBase:
+        """Ask whom the licenses are for, and store the answer."""
+        product = connection.product
+        stored = {"licensed_for": product.licensed_for, "has_site_users": product.has_site_users}
+        form = SeatsForm(request.POST or None, initial=stored)
+        back = self.view_url("change", connection)
+        if request.method != "POST" or not form.is_valid():
+            title, template = "Seats", "admin/marketplace/seats.html"
+            return self.render_page(
+                request, template, title, original=connection, form=form, back=back
+            )
+        values = form.cleaned_data
+        seats.choose_seats(
+            product, Seats(values["licensed_for"]), has_site_users=values["has_site_users"]
+        )
+        transaction.on_commit(tasks.request_rescore)
+        self.log_change(request, connection, f"Changed seats: {product.seats.label}.")
+        self.message_user(request, f"Seats: {product.seats.label}.", messages.SUCCESS)
+        return redirect(back)
 
     def disconnect_view(self, request: HttpRequest, connection: Connection) -> HttpResponseBase:
         if request.method != "POST":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from django import forms
 from django.utils import timezone
 
+from engagement.models import Seats
 from marketplace import connecting, user_names
 from marketplace.connecting import (
     ConnectionDetails,
@@ -141,3 +142,22 @@ class ConnectionForm(ModelForm):
         except DetailsRejected as rejected:
             self.add_error(rejected.field, rejected.message)
         return cleaned
+
+
+class SeatsForm(forms.Form):
+    """Whom the seats of a product's licenses are for."""
+
+    licensed_for = forms.ChoiceField(
+        label="Licensed for",
+        choices=[(seats.value, seats.label) for seats in (Seats.HOST, Seats.APP)],
+        help_text="Atlassian usually bills an app by the users of its host product, whether they "
+        "use the app or not. Then many seats without an active user are usual, and the insights "
+        "“Seats unused” and “More users than seats” are off. Choose the users of the app if each "
+        "of them needs a seat.",
+    )
+    has_site_users = forms.BooleanField(
+        label="A site counts as one user",
+        required=False,
+        help_text="Choose this if your app sends one user for a whole site. Active users are no "
+        "people then, so there are neither insights about seats nor a seat utilization.",
+    )

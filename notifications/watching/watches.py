@@ -6,6 +6,7 @@ from typing import Any
 from django.db.models import Q, Value
 
 from engagement.activity.reading import last_replay
+from engagement.insight_kinds import ABOUT_SEATS
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Workspace
 from engagement.rules.rules import (
@@ -67,9 +68,10 @@ class WatchedSet:
     """The set that a watch is about, in the workspace's scores of this moment.
 
     ``definition`` changes with the rule and with the score set, which a change of weights replaces.
-    Of a set by alarms, it also changes with the level of the alarms, and when a replay decides them
-    again. But a replay changes nothing about an insight that tells of one alarm: its alarms say
-    whether they are news (``told_to_nobody``).
+    Of a set by seats, it changes with whom they are for. Of a set by alarms, it also changes with
+    the level of the alarms, and when a replay decides them again. But a replay changes nothing
+    about an insight that tells of one alarm: its alarms say whether they are news
+    (``told_to_nobody``).
     """
 
     def __init__(self, watch: Watch, subscription: Subscription, score_set: ScoreSet) -> None:
@@ -78,6 +80,7 @@ class WatchedSet:
         rule = _rule(watch, subscription, self.kind.scope)
         self.definition = f"{score_set.pk} {_text(rule) if rule else watch.key}"
         self.definition += _alarms_version(score_set, rule, subscription)
+        self.definition += _seats_version(score_set, rule, subscription)
         self._rule, self._subscription = rule, subscription
 
     def rows(self) -> Any:
@@ -126,6 +129,16 @@ def _alarms_version(score_set: ScoreSet, rule: Rule | None, subscription: Subscr
     ):
         return f" alarms {level} {last_replay(score_set)}"
     return ""
+
+
+def _seats_version(score_set: ScoreSet, rule: Rule | None, subscription: Subscription) -> str:
+    conditions = rule.conditions if rule else ()
+    is_by_seats = subscription.insight in ABOUT_SEATS or any(
+        (isinstance(each, InsightCondition) and each.insight in ABOUT_SEATS)
+        or (isinstance(each, MetricCondition) and each.metric == "license_utilization")
+        for each in conditions
+    )
+    return f" seats {score_set.seats}" if is_by_seats else ""
 
 
 def _text(rule: Rule) -> str:

@@ -143,7 +143,7 @@ def test_the_license_is_one_line_at_the_top(root: Client, initech: Account) -> N
         "am.appEdition": "Standard",
         "am.maintenanceEndDate": (today + timedelta(days=309)).isoformat(),
     }
-    card = license_card(traits, 8, today, [])
+    card = license_card(traits, 8, today, [], compares_seats=True)
     assert card and not card.is_bad
     end = today + timedelta(days=309)
     assert " · ".join(card.facts) == (
@@ -151,13 +151,15 @@ def test_the_license_is_one_line_at_the_top(root: Client, initech: Account) -> N
         " · 8 of 500 seats active"
     )
     ended = {**traits, "am.maintenanceEndDate": (today - timedelta(days=1)).isoformat()}
-    assert "ended" in str(license_card({**ended, "am.status": "inactive"}, None, today, []))
+    assert "ended" in str(
+        license_card({**ended, "am.status": "inactive"}, None, today, [], compares_seats=True)
+    )
     evaluation = {"am.licenseType": "EVALUATION", "am.evaluationEndDate": today.isoformat()}
-    card = license_card(evaluation, None, today, ["A note."])
+    card = license_card(evaluation, None, today, ["A note."], compares_seats=True)
     assert card and card.facts == ["Evaluation", f"ends {today.day} {today:%b %Y} (today)"]
-    assert license_card({"plan": "pro", "am.status": 7}, 8, today, []) is None
+    assert license_card({"plan": "pro", "am.status": 7}, 8, today, [], compares_seats=True) is None
     html = root.get(page(initech)).content.decode()
-    assert html.index("2 of 10 seats active") < html.index("Engagement in")
+    assert html.index("2 of 10 users of the host product active") < html.index("Engagement in")
     assert "<h1>Initech</h1>" in html
 
 
@@ -181,7 +183,11 @@ def test_a_license_ends_on_the_day_that_insights_and_filters_read(
     text: str, day: date | None
 ) -> None:
     card = license_card(
-        {"am.status": "active", "am.maintenanceEndDate": text}, None, day or NOON.date(), []
+        {"am.status": "active", "am.maintenanceEndDate": text},
+        None,
+        day or NOON.date(),
+        [],
+        compares_seats=True,
     )
     assert card is not None and parse_trait_day(text) == day
     assert [fact for fact in card.facts if "today" in fact] == (

@@ -16,7 +16,8 @@ from marketplace.models import (
     ReportReading,
 )
 from tests.admin.rows import a_connection
-from tests.admin.test_license_events import THIS_MONTH, add_event, an_account
+from tests.admin.test_license_events import THIS_MONTH, an_account
+from tests.license_events import add_event
 
 NOW = datetime.now(UTC)
 MINUS = "\N{MINUS SIGN}"
@@ -52,7 +53,7 @@ def count(product: Product, license: str, day: date, metric: str = "churn", **fi
 
 def page(reader: Client, product: Product, **query: str) -> str:
     address = reverse("admin:licenses_reconciliation")
-    return reader.get(address, {"product": product.pk, **query}).content.decode()
+    return reader.get(address, {"product": str(product.pk), **query}).content.decode()
 
 
 def row_of(html: str, month: date) -> list[str]:

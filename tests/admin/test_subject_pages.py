@@ -18,6 +18,7 @@ from engagement.models import (
     Product,
     ScoredEvent,
     ScoreSet,
+    Seats,
     Segment,
     User,
     UserEngagement,
@@ -203,6 +204,7 @@ def test_an_account_page_says_what_is_worth_knowing(root: Client, acme_rows: Row
     renewal = (NOON + timedelta(days=30)).date().isoformat()
     account.traits = {"am.tier.number": 100, "am.maintenanceEndDate": renewal, "mrr": 123400}
     account.save(update_fields=["traits"])
+    ScoreSet.objects.update(seats=Seats.APP)
     html = root.get(account_page(acme_rows)).content.decode()
     assert '<li class="notice">Only 2 of 100 licensed seats are active (2%). MRR: 1,234.00.' in html
     assert "<dt>MRR</dt><dd>1,234.00</dd>" in html

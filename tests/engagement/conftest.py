@@ -2,7 +2,7 @@
 
 import pytest
 
-from engagement.models import Product, ScoreSet
+from engagement.models import Product, ScoreSet, Seats
 from tests.engagement.rows import TODAY
 
 
@@ -15,6 +15,7 @@ def scores(acme: Product) -> ScoreSet:
         state=ScoreSet.State.CURRENT,
         lookback_days=7,
         default_weight=1,
+        seats=Seats.APP,
         scored_day=TODAY,
         user_benchmark=100.0,
         user_benchmark_yesterday=50.0,

@@ -5,10 +5,20 @@ from typing import Any
 
 import pytest
 
-from engagement.models import AccountEngagement, Alarm, Product, ScoreSet, Segment, Workspace
+from engagement.models import (
+    AccountEngagement,
+    Alarm,
+    Product,
+    ScoreSet,
+    Seats,
+    Segment,
+    Workspace,
+)
+from engagement.segments.insight_filters import insight_filter
+from engagement.segments.seats import choose_seats
 from notifications.models import OutboxMessage
 from tests.engagement.alarms.rows import alarm, night
-from tests.engagement.history import identify, tell
+from tests.engagement.history import group, identify, tell
 from tests.notifications.rows import Clock, a_destination, outbox_texts, settle, subscribe
 from tests.notifications.test_triggers import track_at
 
@@ -147,3 +157,21 @@ def test_a_replay_is_no_news_about_a_segment_by_alarms(
     Alarm.objects.update(outcome="", ended_on=None)
     look_again(clock)
     assert outbox_texts() == ["initech entered Falls."]
+
+
+def test_whom_seats_are_for_is_no_news_about_accounts(
+    initech: AccountEngagement, clock: Clock
+) -> None:
+    product = initech.score_set.product
+    # One seat, and two users.
+    tell(product, group("initech", **{"am.tier.number": 1}), identify("bob", group="initech"))
+    tell(product, *track_at(clock, "bob"))
+    settle(clock)
+    watch(initech, clock, "seats_exceeded")
+    for seats in (Seats.APP, Seats.HOST):
+        choose_seats(product, seats, has_site_users=False)
+        settle(clock)
+        filter_ = insight_filter("seats_exceeded", ScoreSet.objects.get(product=product))
+        has_insight = AccountEngagement.objects.filter(filter_).exists()
+        assert has_insight is (seats == Seats.APP)
+    assert outbox_texts() == []

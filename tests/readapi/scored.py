@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from engagement.models import Account, Product, ScoreSet, User, Workspace
+from engagement.models import Account, Product, ScoreSet, Seats, User, Workspace
 from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, group, identify, tell, track
 
@@ -13,6 +13,7 @@ WEEK = 7 * 24
 
 def fill(product: Product) -> Workspace:
     """Initech, which is rising thanks to ann, and hooli, which is inactive."""
+    Product.objects.filter(pk=product.pk).update(licensed_for=Seats.APP)
     license: dict[str, Any] = {
         "am.tier.number": 50,
         "am.maintenanceEndDate": f"{TODAY + timedelta(days=20)}",
