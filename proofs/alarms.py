@@ -24,8 +24,10 @@ from engagement.alarms.levels import (
 )
 from engagement.alarms.statistic import LEAST_WEEKS, WEEKS, WINDOWS, Accounts
 from engagement.alarms.transitions import ALARM, OPEN, RECOVERED, Decision, decide_night
+from harness import cluster
 from harness.command import run_command
 from harness.report import Report, Result, Table, progress
+from harness.service import temporary_service
 from proofs.alarm_worlds import (
     CHANGES,
     COUNTRIES,
@@ -46,6 +48,8 @@ MANY = Kind("rich, 40% change", changing=0.4)
 FEW = Kind("rich, 30 accounts", accounts=30)
 KINDS = (SIMPLE, NEVER, SOME, MANY)
 RICH_KINDS = (NEVER.name, SOME.name, MANY.name)
+# Seconds for a world in the database.
+PATIENCE = 3600.0
 # Worlds of 30 accounts in one.
 FEW_WORLDS = 4
 NIGHTS_FROM = HISTORY_DAYS
@@ -62,11 +66,13 @@ class History:
     world: World
     spans: tuple[Array, Array]
     kappas: list[tuple[float, float]]
+    # The accounts that each night could decide.
+    decidable: dict[int, int]
     # Nights on which an account was decidable, within the judged time, for each account.
     judged_nights: Array
 
 
-def live(world: World) -> History:
+def live(world: World, nights_from: int = NIGHTS_FROM) -> History:
     """Decide every night of the world, from the first that has a history on."""
     sums = np.zeros((len(world.users), world.kind.days + 1), np.uint32)
     np.cumsum(world.users, axis=1, out=sums[:, 1:])
@@ -75,12 +81,12 @@ def live(world: World) -> History:
     spans: tuple[list[Array], list[Array]] = ([], [])
     kappas: list[tuple[float, float]] = []
     decidable: dict[int, int] = {}
-    for column in range(NIGHTS_FROM, world.kind.days):
+    for column in range(nights_from, world.kind.days):
         accounts = _accounts(world, sums, first, column)
         falls, rises = (_kappa(world, column, own, decidable) for own in spans)
         kappas.append((falls, rises))
         night = decide_night(column, accounts, alarms, kappas[-1], level=2)
-        decidable[column] = night.decidable
+        decidable[column] = night.decidable - _unknown(accounts, alarms)
         decisions = (night.falls, night.rises)
         for own, decision in zip(spans, decisions, strict=True):
             own.append(_ended(decision, column))
@@ -89,17 +95,28 @@ def live(world: World) -> History:
         own.append(_spans(open_alarms[open_alarms["outcome"] == OPEN], world.kind.days))
     nights = np.arange(JUDGED_FROM, world.kind.days)
     judged = ((nights + 1 - first[:, None]) // 7 >= LEAST_WEEKS + WINDOWS[0]).sum(axis=1)
-    return History(world, (np.concatenate(spans[0]), np.concatenate(spans[1])), kappas, judged)
+    both = np.concatenate(spans[0]), np.concatenate(spans[1])
+    return History(world, both, kappas, decidable, judged)
+
+
+def _unknown(accounts: Accounts, alarms: tuple[Array, Array]) -> int:
+    """The accounts that a night of the service does not read: without activity in all weeks, and
+    without an alarm."""
+    is_silent = (accounts.ages == WEEKS) & ~accounts.weeks.any(axis=1)
+    for own in alarms:
+        is_silent[own["row"]] = False
+    return int(is_silent.sum())
 
 
 def _accounts(world: World, sums: Array, first: Array, column: int) -> Accounts:
     """What the service knows at the end of the day."""
-    weeks = -np.diff(sums[:, column + 1 - 7 * np.arange(WEEKS + 1)].astype(np.int64), axis=1)
+    ends = np.maximum(column + 1 - 7 * np.arange(WEEKS + 1), 0)
+    weeks = -np.diff(sums[:, ends].astype(np.int64), axis=1)
     weeks[world.late, 0] -= world.users[world.late, column - 1 : column + 1].sum(1, np.int64)
     return Accounts(
         weeks.astype(np.uint32),
         np.clip((column + 1 - first) // 7, 0, WEEKS).astype(np.uint8),
-        world.users[:, column + 1 - 7 * WEEKS : column + 1].max(axis=1) <= 2,
+        world.users[:, ends[-1] : column + 1].max(axis=1) <= 2,
         world.regions,
     )
 
@@ -326,6 +343,9 @@ def _count(job: tuple[Kind, int]) -> tuple[Kind, int, Counts]:
 
 
 def measure(options: argparse.Namespace) -> Report:
+    if options.through_database or options.citus:
+        yield from through_database(options)
+        return
     few = FEW_WORLDS * options.seeds
     jobs = [(kind, seed) for seed in range(1, options.seeds + 1) for kind in KINDS]
     jobs += [(FEW, seed) for seed in range(1, few + 1)]
@@ -354,6 +374,21 @@ def measure(options: argparse.Namespace) -> Report:
         yield Result(name, round(ratio, 2), at_most=1.5)
 
 
+def through_database(options: argparse.Namespace) -> Report:
+    """Compare what the service decides and stores with what its functions decide on arrays."""
+    with cluster.service() if options.citus else temporary_service() as service:
+        for seed in range(1, options.seeds + 1):
+            for way in ("day by day", "by one replay"):
+                progress(f"{SOME.name}, seed {seed}: the service decides {way}.")
+                world = (SOME.name, str(seed), str(options.accounts))
+                numbers = service.run_json(
+                    "-m", "proofs.alarm_nights", *world, way, timeout=PATIENCE
+                )
+                for name, number in numbers.items():
+                    must_be = 0 if name.startswith("differing") else None
+                    yield Result(f"{way}, seed {seed}: {name}", number, must_be=must_be)
+
+
 def _tables(sums: dict[str, Counts]) -> Iterator[Table]:
     """Everything that was counted, with its numbers: bars judge only a part."""
     for world, counts in sums.items():
@@ -368,6 +403,13 @@ def _tables(sums: dict[str, Counts]) -> Iterator[Table]:
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=3, help="worlds of each kind")
     parser.add_argument("--short", action="store_true", help="with 500 accounts: too few to judge")
+    parser.add_argument(
+        "--through-database",
+        action="store_true",
+        help="have a service decide, and compare its alarms with those of the functions",
+    )
+    parser.add_argument("--citus", action="store_true", help="the same, on a Citus cluster")
+    parser.add_argument("--accounts", type=int, default=300, help="accounts in the database")
     parser.add_argument("--processes", type=int, default=2, help="worlds at a time")
 
 
