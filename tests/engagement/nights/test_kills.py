@@ -68,7 +68,7 @@ def worker() -> Worker:
 
 
 def prepare(name: str, days: int, worker: Worker) -> Product:
-    """A product with a history of so many days, whose alarms are told."""
+    """A product with a history of this many days, whose alarms are told."""
     product = Product.create_with_workspace(name)
     fill(product, days, **CHANGED)
     rescore(NOON)
@@ -86,12 +86,12 @@ def prepare(name: str, days: int, worker: Worker) -> Product:
 def outcome(product: Product) -> dict[str, Any]:
     """All that is stored of the nights, and what was told."""
     nights = AlarmNight.objects.filter(workspace__product=product).order_by("day")
-    told = OutboxMessage.objects.filter(product=product).order_by("pk")
+    messages = OutboxMessage.objects.filter(product=product).order_by("pk")
     return {
         "alarms": alarms(product, signal__in=["fall", "rise"]),
         "activity": activity(product),
         "nights": list(nights.values("day", "user_days", "accounts", "parameters", "summary")),
-        "told": sorted(told.values_list("title", flat=True)),
+        "told": sorted(messages.values_list("title", flat=True)),
     }
 
 
@@ -110,9 +110,9 @@ def test_a_night_whose_workers_are_killed_anywhere(
         worker.decide(globex, days_ago)
     killed = outcome(acme)
     assert killed == outcome(globex)
-    told: list[str] = killed["told"]
-    assert "quitter has the insight “Activity stopped”." in told
-    assert len(told) == len(set(told)) > 2
+    titles: list[str] = killed["told"]
+    assert "quitter has the insight “Activity stopped”." in titles
+    assert len(titles) == len(set(titles)) > 2
 
 
 def test_a_replay_of_half_a_year_whose_workers_are_killed_anywhere(worker: Worker) -> None:
@@ -142,8 +142,8 @@ def test_a_replay_after_an_import_whose_workers_are_killed_as_it_begins_and_ends
     assert worker.kills == len(REPLAYING)
     assert outcomes[0] == outcomes[1]
     assert "replaced" in {outcome for *_, outcome in (row[:6] for row in outcomes[0]["alarms"])}
-    told: list[str] = outcomes[0]["told"]
-    assert len(told) == len(set(told)) > 2
+    titles: list[str] = outcomes[0]["told"]
+    assert len(titles) == len(set(titles)) > 2
 
 
 def import_late_counts(product: Product) -> None:
