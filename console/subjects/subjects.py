@@ -29,6 +29,7 @@ from console.subjects.account_people import (
 )
 from console.subjects.forgetting import ForgettableAdmin
 from console.subjects.license_card import license_card
+from console.subjects.license_moves import decide_move, move_questions
 from console.subjects.license_timeline import license_timeline
 from console.subjects.parting import PartableAdmin, describe_progress
 from core.time_format import format_ago
@@ -219,8 +220,11 @@ class AccountAdmin(SubjectAdmin):
         *SubjectAdmin.extra_views,
         ExtraView("score_history", permission="view", methods=("GET", "HEAD")),
         ExtraView("activity", permission="view", methods=("GET", "HEAD")),
+        ExtraView("license_move", permission="decide", methods=("POST",)),
     ]
-    # Added by other apps: each returns a sentence about the account's licenses, or "".
+
+    def has_decide_permission(self, request: HttpRequest, obj: Account) -> bool:
+        return self.may_change(request, obj)
 
     @admin.display(description="name")
     def shown_name(self, account: Account) -> str | None:
@@ -247,6 +251,8 @@ class AccountAdmin(SubjectAdmin):
                 compares_seats=bool(summary and summary.compares_seats),
             ),
             "timeline": license_timeline(obj),
+            "moves": move_questions(obj, may_decide=self.may_change(request, obj)),
+            "move_url": self.view_url("license_move", obj),
             "events": subject_details.events_of_account(obj, workspace and workspace.pk),
             "people": _people_table(request, obj, workspace, summary),
             "activity": summary and summary.activity,
@@ -296,6 +302,10 @@ class AccountAdmin(SubjectAdmin):
             "people": _people_table(request, account, workspace, summary),
         }
         return render(request, "admin/engagement/activity.html", context)
+
+    def license_move_view(self, request: HttpRequest, account: Account) -> HttpResponse:
+        self.message_user(request, decide_move(request, account), messages.SUCCESS)
+        return redirect(self.view_url("change", account))
 
 
 def _chosen_workspace(request: HttpRequest, account: Account) -> Workspace | None:

@@ -255,6 +255,10 @@ class Life:
             self._tell(on, "became_free")
             twin = term._replace(on=on, license=term.license + 1, place=1)
             self._add(twin._replace(start=on, since=on, trial=None, trial_end=None))
+            if not self.switches.shares_account:
+                # Nobody can tell before a person decides.
+                self._tell(on, "purchased")
+                return
             # Of the license that left, and of the one that came.
             self._tell(on, "moved_site")
         self._tell(on, "moved_site")

@@ -257,6 +257,7 @@ def print_license(app: SimulatedApp, seed: int, life: Life, snapshot: Snapshot) 
     row |= {
         **license_names(seed, life, snapshot.license),
         **_dates(snapshot, switches, is_paid=not is_trial),
+        "hostEntitlementId": stable_id(seed, f"host/{life.number}/{snapshot.place}"),
         "lastUpdated": f"{snapshot.on}",
         "licenseType": switches.evaluation_type if is_trial else snapshot.type,
         "status": snapshot.status,
@@ -270,13 +271,17 @@ def print_license(app: SimulatedApp, seed: int, life: Life, snapshot: Snapshot) 
         "contactDetails": {
             "technicalContact": person(site),
             "billingContact": person(site),
-            "company": site.company,
-            "country": site.country,
+            # Wherever the customer moves.
+            "company": life.sites[0].company,
+            "country": life.sites[0].country,
             "region": site.region,
         },
         "partnerDetails": {"billingContact": person(site)},
     }
-    if snapshot.tries_since is not None:
+    if snapshot.tries_since is not None and switches.names_edition_trial:
+        row["licenseType"] = "UPGRADE_EVALUATION"
+        row["latestEvaluationStartDate"] = f"{snapshot.tries_since}"
+    elif snapshot.tries_since is not None:
         row["upgradeEvaluationStartDate"] = f"{snapshot.tries_since}"
         row["upgradeEvaluatingEdition"] = "Advanced"
     if not switches.shares_account:

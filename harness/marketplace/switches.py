@@ -67,6 +67,8 @@ class Switches:
     moves_with_a_twin: bool = False
     names_trial_license: bool = True
     evaluation_type: str = "EVALUATION"
+    # A paid license of which another edition is tried has the type UPGRADE_EVALUATION.
+    names_edition_trial: bool = False
     # After the end of a term that nobody pays.
     days_until_inactive: int = 1
     shares_account: bool = True

@@ -7,6 +7,7 @@ from django.db.models import Q
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from marketplace.ledger.accounts import note_changed_events
+from marketplace.ledger.inputs import MOVES
 from marketplace.ledger.relations import SITE
 from marketplace.models import (
     Feedback,
@@ -49,9 +50,14 @@ def erase_ledger(subject: SubjectRef, now: datetime) -> None:
     )
     note_changed_events(subject.product_id, about_both.values_list("cloud_id", flat=True))
     about_both.delete()
+    for row in linked.filter(facts__has_key=MOVES).exclude(license__in=licenses):
+        moves = {name: is_move for name, is_move in row.facts[MOVES].items() if name not in names}
+        row.facts = {**row.facts, MOVES: moves}
+        row.save(update_fields=["facts"])
     LedgerLicense.objects.filter(of_product, license__in=others, stale=0).update(
         stale=LedgerLicense.Stale.LINKED
     )
+    # Of licenses that were joined with them, withdrawn events are left.
     for model in (Observation, LicenseEvent, LicenseAlias, LedgerLicense):
-        model.objects.filter(of_product, license__in=licenses).delete()
+        model.objects.filter(of_product, license__in={*licenses, *names}).delete()
     Ledger.objects.filter(of_product).update(needs_fill=True)

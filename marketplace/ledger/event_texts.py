@@ -84,6 +84,9 @@ def _details(details: Mapping[str, Any]) -> Iterator[str]:
         yield "no sync looked meanwhile"
     if license := details.get("license"):
         yield f"{_LICENSE.get(details.get('direction', ''), 'license')} {_text(license)}"
+    for key, direction in (("perhaps_to", "to"), ("perhaps_from", "from")):
+        if license := details.get(key):
+            yield f"perhaps moved {direction} license {_text(license)}"
     if site := details.get("from_site"):
         yield f"from site {_text(site)}"
     if type := details.get("type"):

@@ -50,6 +50,7 @@ def events_of(life: Life, relations: Relations, settings: LedgerSettings = DEFAU
         *_feedback_events(life),
     ]
     events = list(_with_reasons(events, life.inputs.feedback, settings))
+    events = list(_with_perhaps(events, life, relations))
     return sorted(_with_own_ids(events), key=lambda event: (event.date, event.type, event.anchor))
 
 
@@ -128,6 +129,26 @@ def _with_reasons(
             abs(day - event.date) <= timedelta(settings.feedback_after) for day in refund_dates
         ):
             yield event.adding("transactions", reason="refund")
+        else:
+            yield event
+
+
+_LEAVING = {EventType.BECAME_FREE, EventType.CHURNED, EventType.CANCELLED, EventType.UNLISTED}
+_LEAVING |= {EventType.ENDED_EARLY}
+_BEGINNING = {EventType.PURCHASED, EventType.FIRST_SEEN}
+
+
+def _with_perhaps(events: list[Event], life: Life, relations: Relations) -> Iterator[Event]:
+    """The events, those of leaving and of beginning with the license that perhaps continues it, or
+    that it continues."""
+    arrival = relations.perhaps_to.get(life.license)
+    leaver = relations.perhaps_from.get(life.license)
+    left_on = max((event.date for event in events if event.type in _LEAVING), default=None)
+    for event in events:
+        if arrival is not None and event.type in _LEAVING and event.date == left_on:
+            yield event.adding(perhaps_to=arrival.license)
+        elif leaver is not None and event.type in _BEGINNING:
+            yield event.adding(perhaps_from=leaver.license)
         else:
             yield event
 

@@ -35,6 +35,8 @@ class LedgerSettings:
 
 
 DEFAULTS = LedgerSettings()
+# The fact of a license that people added.
+MOVES = "moves"
 
 
 class Kind(StrEnum):
@@ -248,6 +250,12 @@ class LicenseInputs:
     def fact(self, name: str) -> str:
         value = (self.facts or {}).get(name)
         return value.strip() if isinstance(value, str) else ""
+
+    @property
+    def decided_moves(self) -> Mapping[str, bool]:
+        """Whether the license moved to others that perhaps continue it, as people decided."""
+        moves: dict[str, bool] = (self.facts or {}).get(MOVES, {})
+        return moves
 
     @property
     def sale_date(self) -> date | None:

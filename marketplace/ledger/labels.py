@@ -110,9 +110,13 @@ def _outcome(
         return Outcome.UNKNOWN, None
     if (event := own.get(EventType.RENEWED)) is not None:
         return (Outcome.UNKNOWN if event.details.get("unseen") else Outcome.RENEWED), event
+    is_left = is_last or EventType.BECAME_FREE in own
+    if is_left and any("perhaps_to" in event.details for event in events):
+        # Until a person decides.
+        return Outcome.UNKNOWN, None
     if (event := own.get(EventType.CHURNED)) is not None:
         return Outcome.CHURNED, event
-    if moves and (is_last or EventType.BECAME_FREE in own):
+    if moves and is_left:
         return Outcome.MOVED, moves[0]
     if (event := own.get(EventType.BECAME_FREE)) is not None:
         return Outcome.CHURNED, event

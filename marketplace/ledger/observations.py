@@ -4,7 +4,7 @@ A state that is stored already costs no write: ``Ledger.looked_at`` says that it
 """
 
 import hashlib
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Final, LiteralString, NamedTuple
@@ -12,8 +12,10 @@ from typing import Any, Final, LiteralString, NamedTuple
 import msgspec
 
 from core.database import clocks, sql
-from marketplace.licenses import conversion
+from marketplace.ledger import joining
+from marketplace.licenses import conversion, duplicates
 from marketplace.licenses.conversion import ParsedLicense
+from marketplace.licenses.duplicates import Merge
 from marketplace.licenses.record_fields import Fields
 from marketplace.models import (
     LICENSE_KEY_LENGTH,
@@ -58,11 +60,7 @@ class SeenState(NamedTuple):
 
 @dataclass
 class _Entry:
-    """A ledger license that is being brought up to date.
-
-    ``was`` is its latest observation before, None if it is new; no look has confirmed that since
-    the license left the reports, unless it ``was_listed``.
-    """
+    """A ledger license that is being brought up to date."""
 
     license: str
     key: str
@@ -72,9 +70,6 @@ class _Entry:
     facts: dict[str, Any]
     links: set[str]
     listings: list[Any]
-    seen_at: datetime | None
-    was: tuple[date, bytes] | None = None
-    was_listed: bool = True
     is_changed: bool = False
 
     @property
@@ -108,24 +103,38 @@ def _links(fields: Fields) -> set[str]:
     links |= {f"{link}{fields[name]}" for name, link in _LINK_FIELDS.items() if fields.get(name)}
     if parent := conversion.parent_key(fields):
         links.add(f"parent:{parent}")
+    if not fields.get("transactionAccountId") and (namesake := _namesake(fields)):
+        links.add(f"namesake:{namesake}")
     return links
+
+
+def _namesake(fields: Fields) -> str:
+    """A digest of the customer's company and country; "" without both, and for the address of a
+    person, which may be in that field."""
+    values = (fields.get(f"contactDetails.{name}") for name in ("company", "country"))
+    company, country = (str(value or "").strip().casefold() for value in values)
+    if not (company and country) or "@" in company:
+        return ""
+    return hashlib.blake2b(f"{company}\0{country}".encode(), digest_size=16).hexdigest()
 
 
 # --- From syncs -----------------------------------------------------------------------------
 
 
-def observe_sync(
-    product_id: int, rows: Mapping[str, ParsedLicense], stored_keys: Container[str], now: datetime
-) -> None:
-    """Store the states of these licenses, by key, which a sync found new or changed. Writes only,
-    in the caller's transaction, which holds the product.
+def observe_sync(product_id: int, merge: Merge, now: datetime) -> None:
+    """Store the states of the licenses that a sync found new or changed, before it writes these.
+    Writes only, in the caller's transaction, which holds the product.
 
     The first import leaves new licenses to the job: it takes less than half as long.
     """
     ledger, _ = Ledger.objects.get_or_create(product_id=product_id)
-    is_filled = ledger.filled_at is not None
-    own_rows = [row for key, row in rows.items() if is_filled or key in stored_keys]
-    observe(product_id, own_rows, now, ledger, is_new=is_filled)
+    rows = list(merge.changed.values())
+    if ledger.filled_at is None:
+        rows = [row for row in rows if row.key in merge.stored]
+        # The job may not have come to the states in which they are stored.
+        stored_rows = duplicates.find_rows(product_id, [row.key for row in rows])
+        observe(product_id, stored_rows.values(), now, ledger, is_new=False)
+    observe(product_id, rows, now, ledger, is_new=ledger.filled_at is not None)
 
 
 def observe(
@@ -137,7 +146,7 @@ def observe(
     if not ordered:
         return
     names = {row.key: names_of(row.fields) or [row.key] for row in ordered}
-    licenses = find_licenses(product_id, [name for each in names.values() for name in each])
+    licenses = _find_joined(product_id, names.values(), ledger, now)
     entries = _load_entries(product_id, set(licenses.values()))
     aliases: dict[str, str] = {}
     states = []
@@ -154,14 +163,13 @@ def observe(
         if state := _update(entry, row, now):
             states.append(state)
     changed = [entry for entry in entries.values() if entry.is_changed]
-    _keep_last_seen(product_id, changed, ledger)
-    _write_entries(product_id, changed, is_new)
+    _write_entries(product_id, changed, ledger, is_new)
     _write_aliases(product_id, aliases)
     store_states(product_id, states)
 
 
 def _new_entry(license: str, row: ParsedLicense) -> _Entry:
-    return _Entry(license, row.key, row.cloud_id, date.min, b"", {}, set(), [], None)
+    return _Entry(license, row.key, row.cloud_id, date.min, b"", {}, set(), [])
 
 
 def _update(entry: _Entry, row: ParsedLicense, now: datetime) -> SeenState | None:
@@ -199,8 +207,7 @@ def mark_unlisted(product_id: int, keys: Collection[str], now: datetime) -> None
     for entry in leavers:
         entry.listings.append([now.astimezone(UTC).date().isoformat(), False])
     if ledger is not None:
-        _keep_last_seen(product_id, leavers, ledger)
-        _write_entries(product_id, leavers, is_new=False)
+        _write_entries(product_id, leavers, ledger, is_new=False)
 
 
 def note_look(product_id: int, looked_at: datetime) -> None:
@@ -231,11 +238,12 @@ def note_seen(run: SyncRun, product_id: int) -> None:
 # --- From the marketplace's history ----------------------------------------------------------
 
 
-def add_history(product_id: int, rows: Iterable[tuple[ParsedLicense, date]]) -> int:
+def add_history(product_id: int, rows: Iterable[tuple[ParsedLicense, date]], now: datetime) -> int:
     """Store the states of licenses that the marketplace's history shows, each with its day; return
     how many. Licenses that no sync has met are left out. Writes only."""
     named = [(row, as_of, names_of(row.fields) or [row.key]) for row, as_of in rows]
-    licenses = find_licenses(product_id, [name for *_, names in named for name in names])
+    ledger = Ledger.objects.get(product=product_id)
+    licenses = _find_joined(product_id, [names for *_, names in named], ledger, now)
     states = []
     for row, as_of, names in named:
         license = next((licenses[name] for name in names if name in licenses), None)
@@ -265,18 +273,22 @@ _FIND: LiteralString = """
 """
 _LOAD: LiteralString = """
     SELECT l.license, l.key, l.cloud_id, l.as_of, l.digest, l.facts::text, l.links,
-           l.listings::text, l.seen_at
+           l.listings::text
     FROM unnest(%(products)b::bigint[], %(licenses)b::text[]) AS k(product_id, license)
     JOIN marketplace_ledgerlicense l USING (product_id, license)
     ORDER BY l.license
     FOR NO KEY UPDATE OF l
 """
+# When the latest states of licenses were last seen, which nothing says once others follow. No look
+# confirms the state of a license that left the reports.
 _KEEP_LAST_SEEN: LiteralString = """
-    UPDATE marketplace_observation o SET last_seen = GREATEST(o.last_seen, k.last_seen)
-    FROM unnest(%(licenses)b::text[], %(days)b::date[], %(digests)b::bytea[],
-                %(last_seen)b::timestamptz[]) AS k(license, as_of, digest, last_seen)
-    WHERE o.product_id = %(product)s AND o.license = k.license AND o.as_of = k.as_of
-      AND o.digest = k.digest
+    UPDATE marketplace_observation o
+    SET last_seen = GREATEST(o.last_seen, l.seen_at, CASE
+        WHEN coalesce((l.listings->-1->>1)::boolean, true) THEN %(looked_at)s::timestamptz END)
+    FROM unnest(%(products)b::bigint[], %(licenses)b::text[]) AS k(product_id, license)
+    JOIN marketplace_ledgerlicense l USING (product_id, license)
+    WHERE o.product_id = %(product)s AND l.product_id = %(product)s AND o.license = l.license
+      AND o.as_of = l.as_of AND o.digest = l.digest
 """
 _WRITE_ENTRIES: LiteralString = """
     INSERT INTO marketplace_ledgerlicense (product_id, license, key, cloud_id, as_of, digest, facts,
@@ -322,37 +334,49 @@ def find_licenses(product_id: int, names: Collection[str]) -> dict[str, str]:
     return dict(rows)
 
 
+def _find_joined(
+    product_id: int, names: Iterable[Sequence[str]], ledger: Ledger, now: datetime
+) -> dict[str, str]:
+    """As ``find_licenses``, after several licenses of which a row has ids were made one."""
+    names = list(names)
+    licenses = find_licenses(product_id, [name for each in names for name in each])
+    for own_names in names:
+        own = {licenses[name] for name in own_names if name in licenses}
+        if len(own) > 1:
+            _keep_last_seen(product_id, own, ledger)
+            own_name = joining.join(product_id, own, now)
+            licenses = {
+                name: own_name if license in own else license for name, license in licenses.items()
+            }
+    return licenses
+
+
 def _load_entries(product_id: int, licenses: Collection[str]) -> dict[str, _Entry]:
     if not licenses:
         return {}
     keys = sorted(licenses)
     rows = sql.fetch(_LOAD, {"products": [product_id] * len(keys), "licenses": keys})
-    entries = {}
-    for license, key, cloud_id, as_of, digest, facts, links, listings, seen_at in rows:
-        entry = entries[license] = _Entry(
-            license, key, cloud_id, as_of, digest, msgspec.json.decode(facts), set(links),
-            msgspec.json.decode(listings), seen_at, (as_of, digest),
-        )  # fmt: skip
-        entry.was_listed = entry.is_listed
-    return entries
+    decode = msgspec.json.decode
+    return {
+        license: _Entry(
+            license, key, cloud_id, as_of, digest, decode(facts), set(links), decode(listings)
+        )
+        for license, key, cloud_id, as_of, digest, facts, links, listings in rows
+    }
 
 
-def _keep_last_seen(product_id: int, entries: Sequence[_Entry], ledger: Ledger) -> None:
-    """Write when the latest states before these were last seen, which nothing says any more."""
-    looks_kept = []
-    for entry in entries:
-        looks = [entry.seen_at, ledger.looked_at if entry.was_listed else None]
-        last_seen = max(filter(None, looks), default=None)
-        if entry.was is not None and last_seen is not None:
-            looks_kept.append((entry.license, *entry.was, last_seen))
-    if looks_kept:
-        arrays = sql.arrays(looks_kept, "licenses", "days", "digests", "last_seen")
-        sql.execute(_KEEP_LAST_SEEN, {"product": product_id, **arrays})
+def _keep_last_seen(product_id: int, licenses: Collection[str], ledger: Ledger) -> None:
+    keys = sorted(licenses)
+    parameters = {"product": product_id, "looked_at": ledger.looked_at, "licenses": keys}
+    sql.execute(_KEEP_LAST_SEEN, {**parameters, "products": [product_id] * len(keys)})
 
 
-def _write_entries(product_id: int, entries: Sequence[_Entry], is_new: bool) -> None:
+def _write_entries(
+    product_id: int, entries: Sequence[_Entry], ledger: Ledger, is_new: bool
+) -> None:
     if not entries:
         return
+    _keep_last_seen(product_id, [entry.license for entry in entries], ledger)
     rows = [
         (
             entry.license, entry.key, entry.cloud_id, entry.as_of, entry.digest,

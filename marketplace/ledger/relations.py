@@ -14,6 +14,8 @@ from marketplace.ledger.inputs import Kind, LedgerSettings, days
 from marketplace.ledger.stages import Life, Stage
 
 SITE, ID, PURCHASER, HOST, PARENT = "site:", "id:", "purchaser:", "host:", "parent:"
+# Of the same company and country, if the marketplace names no purchaser.
+NAMESAKE = "namesake:"
 # What licenses that moved to another site share, the surest first.
 _MOVE_LINKS: Final = (PURCHASER, HOST, PARENT)
 # A purchaser with more licenses is a partner, whose licenses belong to many customers.
@@ -30,6 +32,8 @@ class Relations:
     predecessors: dict[str, Life] = field(default_factory=dict)
     moved_to: dict[str, Life] = field(default_factory=dict)
     moved_from: dict[str, Life] = field(default_factory=dict)
+    perhaps_to: dict[str, Life] = field(default_factory=dict)
+    perhaps_from: dict[str, Life] = field(default_factory=dict)
 
 
 def relate(lives: Iterable[Life], settings: LedgerSettings) -> Relations:
@@ -47,6 +51,8 @@ def relate(lives: Iterable[Life], settings: LedgerSettings) -> Relations:
     for prefix in _MOVE_LINKS:
         for group in _with_prefix(groups, prefix):
             _relate_moves(group, relations, settings)
+    for group in _with_prefix(groups, NAMESAKE):
+        _relate_namesakes(group, relations, settings)
     return relations
 
 
@@ -143,6 +149,32 @@ def _relate_successors(group: list[Life], relations: Relations, settings: Ledger
 def _relate_moves(group: list[Life], relations: Relations, settings: LedgerSettings) -> None:
     """A license that leaves and one that begins on another site near that day, one to one.
     Source: C3, moved_site."""
+    for leaver, arrival in _move_pairs(group, relations, settings):
+        if leaver.license not in relations.moved_to and arrival.license not in relations.moved_from:
+            relations.moved_to[leaver.license] = arrival
+            relations.moved_from[arrival.license] = leaver
+
+
+def _relate_namesakes(group: list[Life], relations: Relations, settings: LedgerSettings) -> None:
+    """Two customers may have the same name, so a person decides. Source: D, the last question."""
+    pairs = list(_move_pairs(group, relations, settings))
+    for leaver, arrival in pairs:
+        if leaver.inputs.decided_moves.get(arrival.license):
+            relations.moved_to[leaver.license] = arrival
+            relations.moved_from[arrival.license] = leaver
+    for leaver, arrival in pairs:
+        is_open = arrival.license not in leaver.inputs.decided_moves
+        explained = {*relations.moved_to, *relations.perhaps_to}
+        explained |= {*relations.moved_from, *relations.perhaps_from}
+        if is_open and explained.isdisjoint((leaver.license, arrival.license)):
+            relations.perhaps_to[leaver.license] = arrival
+            relations.perhaps_from[arrival.license] = leaver
+
+
+def _move_pairs(
+    group: list[Life], relations: Relations, settings: LedgerSettings
+) -> Iterator[tuple[Life, Life]]:
+    """Licenses that leave and those that may continue them elsewhere, the nearest days first."""
     arrivals = _unexplained(group, relations)
     pairs = sorted(
         (abs((arrival.first.start - day).days), leaver.license, arrival.license, leaver, arrival)
@@ -153,10 +185,7 @@ def _relate_moves(group: list[Life], relations: Relations, settings: LedgerSetti
         if leaver is not arrival and _is_elsewhere(leaver, arrival)
         if abs((arrival.first.start - day).days) <= settings.move_window
     )
-    for *_, leaver, arrival in pairs:
-        if leaver.license not in relations.moved_to and arrival.license not in relations.moved_from:
-            relations.moved_to[leaver.license] = arrival
-            relations.moved_from[arrival.license] = leaver
+    return ((leaver, arrival) for *_, leaver, arrival in pairs)
 
 
 def _is_elsewhere(leaver: Life, arrival: Life) -> bool:

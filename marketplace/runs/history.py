@@ -137,7 +137,7 @@ class History(Source):
             if key is None or row.license.key == key
         ]
         position.has_days |= any(row.has_day for row in rows)
-        history_writes.write_rows(connection.product_id, rows)
+        history_writes.write_rows(connection.product_id, rows, attempt.now)
         position.has_several = position.has_several or history_writes.has_several(
             connection.product_id, {row.license.key for row in rows}
         )

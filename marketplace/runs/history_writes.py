@@ -87,9 +87,9 @@ def is_ledger_filled(product_id: int) -> bool:
     return filled.exists()
 
 
-def write_rows(product_id: int, rows: Sequence[HistoryRow]) -> None:
+def write_rows(product_id: int, rows: Sequence[HistoryRow], now: datetime) -> None:
     """Store the states, in the caller's transaction."""
-    observations.add_history(product_id, [(row.license, row.as_of) for row in rows])
+    observations.add_history(product_id, [(row.license, row.as_of) for row in rows], now)
 
 
 def has_several(product_id: int, keys: Collection[str]) -> bool:

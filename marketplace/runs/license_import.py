@@ -121,8 +121,8 @@ def _store(run: SyncRun, product_id: int, merge: Merge, now: datetime) -> Counte
     changed, stored = merge
     if not changed:
         return Counter()
+    observations.observe_sync(product_id, merge, now)
     _write_licenses(product_id, merge, run)
-    observations.observe_sync(product_id, changed, stored, now)
     left_accounts = {stored[key].cloud_id for key in changed if key in stored} - {""}
     cloud_ids = left_accounts | _accounts_of(product_id, changed.values())
     return _write_traits(product_id, cloud_ids, changed, run, now)
