@@ -5,6 +5,7 @@ The tag of a fault is its name at the control endpoint ``/simulator/misbehave``.
 
 import gzip
 import json
+import sys
 import threading
 import time
 from dataclasses import dataclass, field, replace
@@ -272,6 +273,16 @@ class Circle(Fault, tag="circle"):
         return EndlessLink().apply(response)
 
 
+class SamePage(Fault, tag="same_page"):
+    """The first page again, whatever the offset, with a link to more."""
+
+    def shift(self, page: int) -> int:
+        return sys.maxsize
+
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
+        return EndlessLink().apply(response)
+
+
 class ExportStatus(Fault, tag="export_status"):
     """An export in this state, such as QUEUED, IN_PROGRESS, or FAILED."""
 
@@ -324,5 +335,6 @@ AnyFault: TypeAlias = (
     | ShortPage
     | EndlessLink
     | Circle
+    | SamePage
     | ExportStatus
 )

@@ -115,17 +115,20 @@ class History(Source):
         return More(attempt.cursor, position.licenses, history_writes.count_licenses(product_id))
 
     def _read_license(self, attempt: Attempt, key: str) -> None:
-        """Read the pages of one license, of which others may have the text somewhere, too."""
-        query, offset = replace(_query(attempt), text=key), 0
+        """Read the pages of one license, of which others may have the text somewhere, too. Raises
+        EndlessList."""
+        position, query = attempt.position, replace(_query(attempt), text=key)
+        position.begin_part(0)
         for _ in range(MAX_PAGES_OF_LICENSE):
-            attempt.position.requests += 1
-            page = attempt.client.page(attempt.connection.developer_id, query, offset)
+            position.requests += 1
+            page = attempt.client.page(attempt.connection.developer_id, query, position.offset)
             if page.records:
                 with attempt.writing():
-                    attempt.position.rows += self._store(attempt, page.records, key)
-            if not (page.has_more and page.records):
-                return
-            offset += len(page.records)
+                    position.rows += self._store(attempt, page.records, key)
+            position.pass_page(page)
+            if position.part:
+                break
+        position.begin_part(0)
 
     def _store(
         self, attempt: Attempt, records: Sequence[msgspec.Raw], key: str | None = None

@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable
 from datetime import date, timedelta
 from itertools import islice
 
@@ -13,7 +14,14 @@ from django.db import connection as django_connection
 from core.jobs import kinds, run
 from core.models import Job
 from engagement.models import Product
-from harness.marketplace.faults import Endpoint, ErrorStatus, TruncatedJson
+from harness.marketplace.faults import (
+    Circle,
+    Endpoint,
+    ErrorStatus,
+    Fault,
+    SamePage,
+    TruncatedJson,
+)
 from harness.marketplace.lives import Life, generate_lives
 from harness.marketplace.server import Simulator
 from harness.marketplace.switches import HistoryDoor, RecordCreated, Switches
@@ -238,6 +246,64 @@ def test_an_export_that_fails_gives_way_to_pages(
     assert len(states()) == sum(
         snapshot.on <= TODAY for life in lives for snapshot in life.snapshots
     )
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (lambda on: ErrorStatus(on=on, status=400), "rejects the request for the history"),
+        (lambda on: ErrorStatus(on=on, status=403), "may not read the history"),
+        (lambda on: ErrorStatus(on=on, status=404), "has no report of the history"),
+        (lambda on: ErrorStatus(on=on, status=502), "at the moment: it returned 502"),
+        (lambda on: TruncatedJson(on=on), "it is not complete JSON"),
+        (lambda on: SamePage(on=on), "its list does not end"),
+    ],
+)
+def test_a_history_that_fails_in_each_way_is_one_sentence_after_few_requests(
+    simulator: Simulator,
+    connection: Connection,
+    fault: Callable[[Endpoint], Fault],
+    sentence: str,
+) -> None:
+    switches = Switches()
+    lives = customers(40, switches)
+    begin(simulator, connection, lives, switches)
+    simulator.add_faults(fault(Endpoint.HISTORY), fault(Endpoint.HISTORY_EXPORT))
+    if "does not end" in sentence:
+        # Pages, not exports, do not end; nor do those of a single license.
+        simulator.clear_faults()
+        simulator.add_faults(
+            fault(Endpoint.HISTORY), ErrorStatus(on=Endpoint.HISTORY_EXPORT, status=404)
+        )
+    simulator.requests.clear()
+    for hours in range(0, 60, 7):
+        read(HISTORY, NOON + hours * HOUR)
+    reading = reading_of(connection, HISTORY)
+    assert sentence in reading.problem and reading.problem.count(". ") == 0
+    # Pages come by quarters of the start date.
+    assert len(simulator.requests) < 250
+    (status,) = [row for row in report_statuses(connection) if row.level == "bad"]
+    assert status.sentence == f"{reading.problem} {texts.LICENSES_UNAFFECTED}"
+
+    assert sync_now(connection, NOON + 61 * HOUR).state == RunState.SUCCEEDED
+    connection.refresh_from_db()
+    assert (connection.state, connection.last_error) == (Connection.State.ACTIVE, "")
+    simulator.clear_faults()
+    report_sources.request_history(connection, NOON + 62 * HOUR)
+    assert finish(connection).problem == ""
+    assert LedgerLicense.objects.filter(has_history=True).count() == 40
+
+
+def test_pages_that_go_round_in_a_circle_give_way_to_single_licenses(
+    simulator: Simulator, connection: Connection
+) -> None:
+    switches = Switches(history_door=HistoryDoor.PAGES)
+    begin(simulator, connection, customers(40, switches), switches)
+    simulator.add_faults(Circle(on=Endpoint.HISTORY, pages=2))
+    simulator.requests.clear()
+    assert finish(connection).problem == ""
+    assert len(simulator.requests) < 500
+    assert LedgerLicense.objects.filter(has_history=True).count() == 40
 
 
 def test_a_backfill_shows_how_far_it_is(
