@@ -2,7 +2,7 @@
 the history of licenses, and the list of what an account may read.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Any
 
@@ -44,7 +44,7 @@ class ReportEndpoints:
         self.reports: VendorReports | None = None
         # What the account may not read, by the names of the links.
         self.hidden_links: set[str] = set()
-        self._exports: dict[str, list[Record]] = {}
+        self._exports: dict[str, Sequence[Any]] = {}
 
     def route(
         self, method: str, space: str, path: list[str], parameters: dict[str, str]
