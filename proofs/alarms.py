@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 from engagement.alarms.levels import (
     ALLOWED_RATES,
+    MEASURED_BY,
     NOTHING_DAYS,
     QUARTER_DAYS,
-    REFERENCE_LEVEL,
-    measured_kappa,
+    measured_kappas,
     measured_span,
+    thresholds,
 )
 from engagement.alarms.statistic import LEAST_WEEKS, WEEKS, WINDOWS, Accounts
 from engagement.alarms.transitions import ALARM, OPEN, RECOVERED, Decision, decide_night
@@ -65,7 +66,6 @@ class History:
 
     world: World
     spans: tuple[Array, Array]
-    kappas: list[tuple[float, float]]
     # The accounts that each night could decide.
     decidable: dict[int, int]
     # Nights on which an account was decidable, within the judged time, for each account.
@@ -79,24 +79,24 @@ def live(world: World, nights_from: int = NIGHTS_FROM) -> History:
     first = np.where(world.users.any(axis=1), (world.users > 0).argmax(axis=1), world.kind.days)
     alarms = (np.zeros(0, ALARM), np.zeros(0, ALARM))
     spans: tuple[list[Array], list[Array]] = ([], [])
-    kappas: list[tuple[float, float]] = []
-    decidable: dict[int, int] = {}
+    # Of each night, the accounts that it could decide, and the thresholds of both directions.
+    nights: dict[int, tuple[int, list[list[float]]]] = {}
     for column in range(nights_from, world.kind.days):
         accounts = _accounts(world, sums, first, column)
-        falls, rises = (_kappa(world, column, own, decidable) for own in spans)
-        kappas.append((falls, rises))
-        night = decide_night(column, accounts, alarms, kappas[-1], level=2)
-        decidable[column] = night.decidable - _unknown(accounts, alarms)
+        p_on = [_thresholds(world, column, own, nights, d) for d, own in enumerate(spans)]
+        night = decide_night(column, accounts, alarms, (p_on[FALL], p_on[RISE]), level=2)
+        nights[column] = night.decidable - _unknown(accounts, alarms), p_on
         decisions = (night.falls, night.rises)
         for own, decision in zip(spans, decisions, strict=True):
             own.append(_ended(decision, column))
         alarms = (night.falls.next(column), night.rises.next(column))
     for own, open_alarms in zip(spans, alarms, strict=True):
         own.append(_spans(open_alarms[open_alarms["outcome"] == OPEN], world.kind.days))
-    nights = np.arange(JUDGED_FROM, world.kind.days)
-    judged = ((nights + 1 - first[:, None]) // 7 >= LEAST_WEEKS + WINDOWS[0]).sum(axis=1)
+    columns = np.arange(JUDGED_FROM, world.kind.days)
+    judged = ((columns + 1 - first[:, None]) // 7 >= LEAST_WEEKS + WINDOWS[0]).sum(axis=1)
     both = np.concatenate(spans[0]), np.concatenate(spans[1])
-    return History(world, both, kappas, decidable, judged)
+    decidable = {night: number for night, (number, _) in nights.items()}
+    return History(world, both, decidable, judged)
 
 
 def _unknown(accounts: Accounts, alarms: tuple[Array, Array]) -> int:
@@ -121,18 +121,28 @@ def _accounts(world: World, sums: Array, first: Array, column: int) -> Accounts:
     )
 
 
-def _kappa(world: World, column: int, spans: list[Array], decidable: dict[int, int]) -> float:
+def _thresholds(
+    world: World,
+    column: int,
+    spans: list[Array],
+    nights: dict[int, tuple[int, list[list[float]]]],
+    direction: int,
+) -> list[float]:
     first, last = ((day - world.day(0)).days for day in measured_span(world.day(column)))
     own = np.concatenate(spans) if spans else np.zeros(0, SPAN)
     came_to_nothing = (
-        (own["level"] == REFERENCE_LEVEL)
-        & (own["outcome"] == RECOVERED)
+        (own["outcome"] == RECOVERED)
         & (own["since"] >= first)
         & (own["since"] <= last)
         & (own["end"] - own["since"] <= NOTHING_DAYS)
     )
-    days = sum(number for night, number in decidable.items() if first <= night <= last)
-    return measured_kappa(int(came_to_nothing.sum()), days)
+    numbers = np.bincount(own["level"][came_to_nothing], minlength=len(MEASURED_BY))
+    measured = [
+        (decidable, p_on[direction])
+        for night, (decidable, p_on) in nights.items()
+        if first <= night <= last
+    ]
+    return thresholds(measured_kappas(dict(enumerate(numbers.tolist())), measured))
 
 
 def _ended(decision: Decision, column: int) -> Array:

@@ -3,15 +3,18 @@ processes that serve pages may import it.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
 # False alarms per account, quarter, and direction that each level allows. Every level has alarms
 # of its own. Level 0 has a fixed threshold: its alarms measure how often chance alone makes one.
 ALLOWED_RATES = {1: 0.025, 2: 0.05, 3: 0.1, 4: 0.2}
-REFERENCE_LEVEL, REFERENCE_P = 0, 0.0025
+REFERENCE_P = 0.0025
 QUARTER_DAYS = 91
-# Kappa is measured by the reference alarms that began in the 26 weeks until two months ago, and
-# that ended as recovered within 12 weeks.
+# Kappa is the alarms by chance per account-quarter and unit of p. It falls with p. So each level's
+# is measured by alarms near its own threshold: those of this level, from level 0 on.
+MEASURED_BY = (0, 0, 0, 3, 4)
+# They count if they began in the 26 weeks until two months ago, and recovered within 12 weeks.
 MEASURED_DAYS, SETTLING_DAYS, NOTHING_DAYS = 182, 61, 84
 LEAST_KAPPA, GREATEST_KAPPA = 5.0, 50.0
 # Readers see that an account settled for this long after its alarm began.
@@ -26,21 +29,27 @@ def measured_span(day: date) -> tuple[date, date]:
     return last - timedelta(days=MEASURED_DAYS - 1), last
 
 
-def measured_kappa(came_to_nothing: int, account_days: float) -> float:
-    """Onsets by chance per account-quarter and unit of p.
+def measured_kappas(
+    came_to_nothing: Mapping[int, int], nights: Sequence[tuple[int, Sequence[float]]]
+) -> list[float]:
+    """Kappa for each level from 0 on; 20 without history.
 
-    *came_to_nothing* is the number of reference alarms that began in the ``measured_span`` and
-    ended as recovered within ``NOTHING_DAYS``; *account_days* is the sum of the decidable accounts
-    over its nights. Without history it is 20.
+    *came_to_nothing* are the numbers of alarms by level that began in the ``measured_span`` and
+    recovered within ``NOTHING_DAYS``; *nights* are the decidable accounts and the thresholds of
+    each of its nights.
     """
-    account_quarters = account_days / QUARTER_DAYS
-    kappa = (came_to_nothing + 5) / (account_quarters * REFERENCE_P + 0.25)
-    return min(max(kappa, LEAST_KAPPA), GREATEST_KAPPA)
+    kappas = {}
+    for level in set(MEASURED_BY):
+        exposure = sum(accounts * p_on[level] for accounts, p_on in nights) / QUARTER_DAYS
+        kappa = (came_to_nothing.get(level, 0) + 5) / (exposure + 0.25)
+        kappas[level] = min(max(kappa, LEAST_KAPPA), GREATEST_KAPPA)
+    return [kappas[level] for level in MEASURED_BY]
 
 
-def thresholds(kappa: float) -> list[float]:
+def thresholds(kappas: Sequence[float]) -> list[float]:
     """The p below which an alarm begins, for each level from 0 on."""
-    return [REFERENCE_P, *(rate / kappa for rate in ALLOWED_RATES.values())]
+    rates = zip(ALLOWED_RATES.values(), kappas[1:], strict=True)
+    return [REFERENCE_P, *(rate / kappa for rate, kappa in rates)]
 
 
 def usual_range(expected: float, dispersion: float) -> tuple[int, int]:

@@ -4,8 +4,8 @@ on arrays. Pure functions: nights, replays, and proofs call the same ``decide_ni
 A night starts from the alarms of the nights before it, as an array of ``ALARM`` for each direction.
 So these fields are stored, of each open alarm, and of each that settled for ``RESTING_DAYS`` after
 its first day: account, level, since, outcome, rate, weeks, and burstiness. The others are what the
-last night found. Kappa needs the first and last day of reference alarms that recovered, and
-the number of accounts that each night could decide (``levels.measured_kappa()``).
+last night found. Kappa needs the first and last day of alarms that recovered, and of each night the
+thresholds and the number of accounts that it could decide (``levels.measured_kappas()``).
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engagement.alarms.levels import thresholds
 from engagement.alarms.statistic import (
     CHUNK,
     WEEKS,
@@ -100,16 +99,15 @@ def decide_night(
     day: int,
     accounts: Accounts,
     alarms: tuple[Array, Array],
-    kappas: tuple[float, float],
+    p_on: tuple[Sequence[float], Sequence[float]],
     level: int,
 ) -> Night:
     """Decide after the complete day with the ordinal *day* about all accounts of a workspace.
 
-    *alarms* and *kappas* are those of falls and of rises. *level* is the one that ``activity`` is
-    by.
+    *alarms* and *p_on*, the thresholds of the levels, are those of falls and of rises. *level* is
+    the one that ``activity`` is by.
     """
     parameters = learn(accounts)
-    p_on = [thresholds(kappa) for kappa in kappas]
     activity, decidable, start = [], 0, 0
     candidates: tuple[list[Array], list[Array]] = ([], [])
     for part in accounts.chunks():

@@ -7,7 +7,7 @@ from typing import Any, LiteralString
 
 import numpy as np
 import numpy.typing as npt
-from django.db.models import QuerySet, Sum
+from django.db.models import QuerySet
 
 from core.database import locks, sql
 from core.jobs import run
@@ -59,7 +59,7 @@ class DecidedNight:
     stored: Levels
     loaded: Loaded
     alarms: tuple[Array, Array]
-    kappas: tuple[float, float]
+    kappas: tuple[list[float], list[float]]
     night: transitions.Night
 
     @property
@@ -70,8 +70,9 @@ class DecidedNight:
         return activity
 
     @property
-    def p_on(self) -> list[list[float]]:
-        return [levels.thresholds(kappa) for kappa in self.kappas]
+    def p_on(self) -> tuple[list[float], list[float]]:
+        fall, rise = self.kappas
+        return levels.thresholds(fall), levels.thresholds(rise)
 
 
 def decide(score_set: ScoreSet, day: date, stored: Levels) -> DecidedNight:
@@ -79,21 +80,22 @@ def decide(score_set: ScoreSet, day: date, stored: Levels) -> DecidedNight:
     rows = np.frombuffer(stored_alarms.read(score_set, day, stored), STORED)
     loaded = load(score_set, day, rows["account"].astype(np.int64))
     falls, rises = (_placed(rows, direction, loaded.ids) for direction in range(len(SIGNALS)))
-    fall, rise = (_kappa(score_set, day, signal, stored) for signal in SIGNALS)
+    fall, rise = _kappas(score_set, day, stored)
+    p_on = levels.thresholds(fall), levels.thresholds(rise)
     level = score_set.workspace.alarm_level
-    night = transitions.decide_night(
-        day.toordinal(), loaded.accounts, (falls, rises), (fall, rise), level
-    )
+    night = transitions.decide_night(day.toordinal(), loaded.accounts, (falls, rises), p_on, level)
     return DecidedNight(score_set, day, stored, loaded, (falls, rises), (fall, rise), night)
 
 
-def _kappa(score_set: ScoreSet, day: date, signal: str, stored: Levels) -> float:
-    """Alarms by chance per account-quarter and unit of p, as the workspace's own alarms tell."""
-    first, last = levels.measured_span(day)
-    nights = AlarmNight.objects.filter(workspace=score_set.workspace_id, day__range=(first, last))
-    account_days = nights.aggregate(total=Sum("accounts"))["total"] or 0
-    number = stored_alarms.came_to_nothing(score_set, stored, signal, first, last)
-    return levels.measured_kappa(number, account_days)
+def _kappas(score_set: ScoreSet, day: date, stored: Levels) -> Iterator[list[float]]:
+    """Of falls and rises, the kappa of each level, as the workspace's own alarms tell."""
+    span = levels.measured_span(day)
+    nights = AlarmNight.objects.filter(workspace=score_set.workspace_id, day__range=span)
+    rows = list(nights.filter(accounts__gt=0).values_list("accounts", "parameters__p_on"))
+    for direction, signal in enumerate(SIGNALS):
+        numbers = stored_alarms.came_to_nothing(score_set, stored, signal, *span)
+        own = [(accounts, p_on[direction]) for accounts, p_on in rows]
+        yield levels.measured_kappas(numbers, own)
 
 
 def _placed(rows: Array, direction: int, ids: Array) -> Array:
@@ -229,7 +231,7 @@ def _numbers(decided: DecidedNight, direction: int, alarm: Any) -> dict[str, Any
         "dispersion": round(float(alarm["dispersion"]), 3),
         "p": float(f"{alarm['p']:.4g}"),
         "common": round(decided.night.parameters["movement"][window][region], 4),
-        "kappa": round(decided.kappas[direction], 2),
+        "kappa": round(decided.kappas[direction][int(alarm["level"])], 2),
     }
 
 

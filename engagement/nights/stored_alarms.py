@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 from core.database import sql
 from engagement import changes
-from engagement.alarms.levels import NOTHING_DAYS, REFERENCE_LEVEL, SETTLED_FOR
+from engagement.alarms.levels import MEASURED_BY, NOTHING_DAYS, SETTLED_FOR
 from engagement.models import Alarm, AlarmNight, ScoreSet
 from engagement.scores.active_days import KEPT
 
@@ -85,28 +85,32 @@ def read(score_set: ScoreSet, day: date, levels: Levels) -> bytes:
 
 # A replay has a copy of what was not long before it, and no other.
 _CAME_TO_NOTHING: LiteralString = """
-    SELECT count(*) FROM engagement_alarm
+    SELECT CASE WHEN level < 0 THEN -1 - level ELSE level END AS own_level, count(*)
+    FROM engagement_alarm
     WHERE product_id = %(product)s AND workspace_id = %(workspace)s AND signal = %(signal)s
-      AND (level = %(level)s OR (level = %(live_level)s AND since < %(copied_from)s::date))
+      AND (level = ANY(%(levels)b::smallint[])
+           OR (level = ANY(%(live_levels)b::smallint[]) AND since < %(copied_from)s::date))
       AND since BETWEEN %(first)s AND %(last)s
       AND outcome = 'recovered' AND ended_on <= since + %(within)s::integer
+    GROUP BY own_level
 """
 
 
 def came_to_nothing(
     score_set: ScoreSet, levels: Levels, signal: str, first: date, last: date
-) -> int:
-    """The number of reference alarms that began on these days and recovered within 12 weeks."""
+) -> dict[int, int]:
+    """By level that measures kappa, the number of alarms that began on these days and recovered
+    within 12 weeks."""
+    measuring = sorted(set(MEASURED_BY))
     parameters = {
         **_own(score_set),
         "signal": str(signal),
-        "level": levels.stored(REFERENCE_LEVEL),
-        "live_level": REFERENCE_LEVEL,
+        "levels": [levels.stored(level) for level in measuring],
+        "live_levels": measuring,
         "copied_from": levels.replayed_from and copied_from(levels.replayed_from),
         **{"first": first, "last": last, "within": NOTHING_DAYS},
     }
-    ((number,),) = sql.fetch(_CAME_TO_NOTHING, parameters)
-    return int(number)
+    return dict(sql.fetch(_CAME_TO_NOTHING, parameters))
 
 
 def no_longer_settled(score_set: ScoreSet, day: date) -> set[int]:

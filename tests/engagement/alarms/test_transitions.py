@@ -10,7 +10,7 @@ import pytest
 from engagement.alarms.levels import (
     ALLOWED_RATES,
     REFERENCE_P,
-    measured_kappa,
+    measured_kappas,
     measured_span,
     once_in_days,
     thresholds,
@@ -51,9 +51,9 @@ def nights(
     users: Array, first: int, last: int, kappa: float = 20.0
 ) -> Iterator[tuple[int, Night, tuple[Array, Array]]]:
     """Each day, what its night decides, and the alarms after it."""
-    alarms = (NONE, NONE)
+    alarms, p_on = (NONE, NONE), thresholds([kappa] * LEVELS)
     for day in range(first, last):
-        night = decide_night(day, accounts_after(users, day), alarms, (kappa, kappa), 2)
+        night = decide_night(day, accounts_after(users, day), alarms, (p_on, p_on), 2)
         alarms = (night.falls.next(day), night.rises.next(day))
         yield day, night, alarms
 
@@ -159,7 +159,7 @@ def test_an_account_of_two_users_has_stopped_after_28_days() -> None:
         for alarm in own(np.concatenate([night.falls.latest, night.falls.onsets]), OTHERS, 4)
     }
     # Two weeks decide nothing about it: a vacation takes as long.
-    assert CHANGE + 13 < min(stops) < CHANGE + 27
+    assert CHANGE + 13 <= min(stops) < CHANGE + 27
     assert [day for day in stops if not stops[day]] == list(range(min(stops), CHANGE + 27))
 
 
@@ -180,11 +180,15 @@ def test_a_night_is_the_same_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_kappa_is_measured_by_alarms_that_came_to_nothing() -> None:
-    assert measured_kappa(0, 0) == 20
-    # 91,000 account-days are 1,000 account-quarters, of which p would let 2.5 begin.
-    assert measured_kappa(40, 91_000) == pytest.approx(45 / 2.75)
-    assert measured_kappa(0, 9_100_000) == 5
-    assert measured_kappa(1_000, 91_000) == 50
+    assert measured_kappas({}, []) == [20.0] * LEVELS
+    # 91,000 account-days are 1,000 account-quarters, of which p would let 2.5 or 10 begin.
+    nights = [(61_000, [0.0025, 0, 0, 0.005, 0.01]), (30_000, [0.0025, 0, 0, 0.005, 0.01])]
+    rare = 45 / 2.75
+    assert measured_kappas({0: 40, 3: 75, 4: 120}, nights) == pytest.approx(
+        [rare, rare, rare, 80 / 5.25, 125 / 10.25]
+    )
+    assert measured_kappas({}, nights * 100) == [5.0] * LEVELS
+    assert measured_kappas({0: 1_000, 3: 1_000, 4: 1_000}, nights) == [50.0] * LEVELS
 
 
 def test_the_measured_half_year_ended_two_months_ago() -> None:
@@ -194,8 +198,7 @@ def test_the_measured_half_year_ended_two_months_ago() -> None:
 
 
 def test_a_threshold_allows_its_rate() -> None:
-    assert thresholds(20) == [REFERENCE_P, 0.00125, 0.0025, 0.005, 0.01]
-    assert thresholds(5)[-1] == 0.04
+    assert thresholds([20, 20, 20, 10, 5]) == [REFERENCE_P, 0.00125, 0.0025, 0.01, 0.04]
 
 
 def test_the_usual_range_and_how_often_chance_does_it() -> None:

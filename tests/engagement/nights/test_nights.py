@@ -11,6 +11,7 @@ from core.jobs import kinds
 from core.jobs.kinds import Blocked
 from core.models import Job
 from engagement import changes
+from engagement.alarms import levels
 from engagement.models import (
     Account,
     AccountEngagement,
@@ -28,6 +29,7 @@ from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from engagement.rescoring.rescore import rescore
 from engagement.scores import active_days
+from tests.engagement.alarms.rows import figures, night
 from tests.engagement.history import NOON, tell, track
 from tests.engagement.nights.stock import (
     DAY,
@@ -284,6 +286,25 @@ def test_a_product_on_a_missing_node_waits(acme: Product, monkeypatch: pytest.Mo
     assert list(kind.keys()) == [acme.workspaces.get().pk]
     monkeypatch.setattr(nodes, "missing_products", lambda: {acme.pk: "node"})
     assert kind.step(job, NOON + DAY) == Blocked()
+
+
+def test_each_level_is_measured_by_alarms_near_its_threshold(acme: Product) -> None:
+    fill(acme, DAYS)
+    score(acme)
+    (workspace,) = acme.workspaces.all()
+    _, last = levels.measured_span(YESTERDAY)
+    account = Account.objects.filter(product=acme)[0]
+    own = {"product_id": acme.pk, "workspace_id": workspace.pk, "account_id": account.pk}
+    for level, number in {0: 40, 2: 99, 3: 75}.items():
+        for days in range(number):
+            since = last - days * DAY
+            ended = {"outcome": Alarm.Outcome.RECOVERED, "ended_on": since + 10 * DAY}
+            figures(since=since, level=level, **own, **ended).save(force_insert=True)
+    p_on = [[0.0025, 0, 0, 0.005, 0.01]] * 2
+    night(workspace, last, accounts=91_000, parameters={"p_on": p_on})
+    falls, rises = deciding.decide(current(acme), YESTERDAY, stored_alarms.Levels()).kappas
+    assert falls == pytest.approx([45 / 2.75] * 3 + [80 / 5.25, levels.LEAST_KAPPA])
+    assert rises == [levels.LEAST_KAPPA] * 5
 
 
 def test_each_read_of_accounts_is_one_of_several(
