@@ -22,7 +22,7 @@ SHOWN_WEEKS = 26
 WINDOWS, DEFAULT_WINDOW = (2, 4, 8), 4
 _BASELINE_WEEKS, _LEAST_WEEKS = 16, 8
 _WEEKS = WINDOWS[-1] + _BASELINE_WEEKS
-_SIZE_BOUNDS = (3, 10, 30, 100, 300)
+_SIZE_BOUNDS, _SIZE_MIDDLES = (3, 10, 30, 100, 300), (1.5, 6, 20, 60, 200, 600)
 
 
 class Point(NamedTuple):
@@ -180,7 +180,9 @@ def _dispersion(
     size = bisect_right(_SIZE_BOUNDS, expected)
     number = parameters["accounts"][index][size]
     errors = number * parameters["error"][index][size]
-    factor = (errors + 10 * (1.5 + 0.01 * expected)) / (number + 10) * burstiness
+    of_middle = 1.5 + 0.01 * _SIZE_MIDDLES[size]
+    factor = (errors + 10 * of_middle) / (number + 10) * burstiness
+    factor *= (1.5 + 0.01 * expected) / of_middle
     return float(max(max(factor, 0.7) * (1 + WINDOWS[index] / weeks), 1.02))
 
 

@@ -28,6 +28,8 @@ REGIONS = 3
 # From these expected user-days on, an account is of the next size.
 SIZE_BOUNDS = np.array([3.0, 10.0, 30.0, 100.0, 300.0])
 SIZES = len(SIZE_BOUNDS) + 1
+# The dispersion of a size is that of an account with this expectation.
+SIZE_MIDDLES = np.array([1.5, 6.0, 20.0, 60.0, 200.0, 600.0])
 CHUNK = 32_768
 
 # What an account and the accounts together need, to teach common movement.
@@ -186,7 +188,7 @@ def _learn_window(accounts: Accounts, parameters: Parameters, index: int) -> Non
     sizes[~usable_windows(accounts)[index]] = SIZES
     burstiness = _burstiness(spread, weeks, expected, parameters, index)
     variance = np.maximum(expected, LEAST_ERROR_EXPECTED) * _growth(weeks, index) * burstiness
-    errors = (observed - expected) ** 2 / variance
+    errors = (observed - expected) ** 2 / variance / _growth_within_size(expected)
     own = [errors[sizes == size] for size in range(SIZES)]
     # The third quartile decides: accounts that really changed move it little.
     quartiles = [float(np.quantile(e, QUARTILE)) if len(e) else 0.0 for e in own]
@@ -290,7 +292,20 @@ def _dispersion(figures: Array, parameters: Parameters) -> Array:
     sizes = _sizes(figures["expected"])
     numbers = np.array(parameters["accounts"])[_ALL, sizes]
     errors = numbers * np.array(parameters["error"])[_ALL, sizes]
-    prior = DISPERSION_PRIOR * (1.5 + 0.01 * figures["expected"])
+    prior = DISPERSION_PRIOR * _usual_dispersion(SIZE_MIDDLES[sizes])
     factor = (errors + prior) / (numbers + DISPERSION_PRIOR) * figures["burstiness"]
+    factor *= _growth_within_size(figures["expected"])
     dispersion = np.maximum(factor, LEAST_FACTOR) * _growth(figures["weeks"], _ALL)
     return np.asarray(np.maximum(dispersion, LEAST_DISPERSION))
+
+
+def _usual_dispersion(expected: Array) -> Array:
+    """Before anything is learnt. Good and bad weeks of a large account outweigh its users'."""
+    return np.asarray(1.5 + 0.01 * expected)
+
+
+def _growth_within_size(expected: Array) -> Array:
+    """A size has accounts of very different expectations: how much more one of them disperses than
+    the account that stands for it."""
+    middle = SIZE_MIDDLES[_sizes(expected)]
+    return np.asarray(_usual_dispersion(expected) / _usual_dispersion(middle))

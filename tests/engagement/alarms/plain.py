@@ -51,9 +51,16 @@ def expectation(
     ratio = spread / parameters["spread"][index][size]
     burstiness = max(1, (8 + (n - 1) * ratio) / (8 + n - 1))
     number = parameters["accounts"][index][size]
-    error = number * parameters["error"][index][size] + 10 * (1.5 + 0.01 * expected)
-    factor = max(0.7, error / (number + 10) * burstiness)
+    of_middle = 1.5 + 0.01 * (1.5, 6, 20, 60, 200, 600)[size]
+    error = (number * parameters["error"][index][size] + 10 * of_middle) / (number + 10)
+    factor = max(0.7, error * growth_within_size(expected) * burstiness)
     return expected, max(1.02, factor * (1 + window / n)), burstiness
+
+
+def growth_within_size(expected: float) -> float:
+    """How much more an account disperses than the one in the middle of its size."""
+    middle = (1.5, 6, 20, 60, 200, 600)[size_of(expected)]
+    return (1.5 + 0.01 * expected) / (1.5 + 0.01 * middle)
 
 
 def tail(expected: float, dispersion: float, counts: range) -> float:

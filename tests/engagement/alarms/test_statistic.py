@@ -123,6 +123,7 @@ def test_arrays_say_what_plain_formulas_say(seed: int) -> None:
                 spreads[plain.size_of(expected)].append(min(spread, 6))
                 if is_usable:
                     variance = expected * (1 + window / n) * burstiness
+                    variance *= plain.growth_within_size(expected)
                     error = (observed - expected) ** 2 / variance
                     errors[plain.size_of(expected)].append(error)
             if not is_usable:
