@@ -51,6 +51,8 @@ KINDS = (SIMPLE, NEVER, SOME, MANY)
 RICH_KINDS = (NEVER.name, SOME.name, MANY.name)
 # Seconds for a world in the database.
 PATIENCE = 3600.0
+# How many days later than the others late senders deliver.
+LATE_DAYS = 2
 # Worlds of 30 accounts in one.
 FEW_WORLDS = 4
 NIGHTS_FROM = HISTORY_DAYS
@@ -110,13 +112,14 @@ def _unknown(accounts: Accounts, alarms: tuple[Array, Array]) -> int:
 
 def _accounts(world: World, sums: Array, first: Array, column: int) -> Accounts:
     """What the service knows at the end of the day."""
-    ends = np.maximum(column + 1 - 7 * np.arange(WEEKS + 1), 0)
-    weeks = -np.diff(sums[:, ends].astype(np.int64), axis=1)
-    weeks[world.late, 0] -= world.users[world.late, column - 1 : column + 1].sum(1, np.int64)
+    # What late senders deliver is known as late as usual: their weeks end before.
+    ends = column + 1 - LATE_DAYS * world.late
+    borders = np.maximum(ends[:, None] - 7 * np.arange(WEEKS + 1), 0)
+    weeks = -np.diff(np.take_along_axis(sums, borders, axis=1).astype(np.int64), axis=1)
     return Accounts(
         weeks.astype(np.uint32),
-        np.clip((column + 1 - first) // 7, 0, WEEKS).astype(np.uint8),
-        world.users[:, ends[-1] : column + 1].max(axis=1) <= 2,
+        np.clip((ends - first) // 7, 0, WEEKS).astype(np.uint8),
+        world.users[:, max(column + 1 - 7 * WEEKS, 0) : column + 1].max(axis=1) <= 2,
         world.regions,
     )
 

@@ -13,7 +13,8 @@ class ActiveDay(models.Model):
     """A complete UTC day on which an account was active: its active users, by a score set.
 
     ``users`` is the number of identified users, of the set's audience if it has one, with an event
-    that weighs more than zero. ``hour`` is the median UTC hour of their last events.
+    that weighs more than zero. ``hour`` is the median UTC hour of their last events. ``late`` is
+    the number of days, up to a week, after which at least half of them became known.
     """
 
     pk = models.CompositePrimaryKey("product_id", "score_set_id", "account_id", "day")
@@ -37,6 +38,7 @@ class ActiveDay(models.Model):
     day = models.DateField()
     users = models.IntegerField()
     hour = models.SmallIntegerField()
+    late = models.SmallIntegerField(db_default=0)
 
     class Meta:
         indexes = [

@@ -94,7 +94,7 @@ def _kappas(score_set: ScoreSet, day: date, stored: Levels) -> Iterator[list[flo
     rows = list(nights.filter(accounts__gt=0).values_list("accounts", "parameters__p_on"))
     for direction, signal in enumerate(SIGNALS):
         numbers = stored_alarms.came_to_nothing(score_set, stored, signal, *span)
-        own = [(accounts, p_on[direction]) for accounts, p_on in rows]
+        own = [(accounts or 0, p_on[direction]) for accounts, p_on in rows]
         yield levels.measured_kappas(numbers, own)
 
 
@@ -178,7 +178,8 @@ def _onsets(decided: DecidedNight, direction: int) -> Iterator[dict[str, Any]]:
     """The rows of the alarms that begin."""
     for alarm in _decision(decided, direction).onsets:
         numbers = _numbers(decided, direction, alarm)
-        baseline_to = decided.day - numbers["window_days"] * DAY
+        delay = int(decided.loaded.delays[alarm["row"]])
+        baseline_to = decided.day - (delay + numbers["window_days"]) * DAY
         yield {
             **_key(decided, direction, alarm),
             "details": {name: numbers.pop(name) for name in ("common", "kappa")},

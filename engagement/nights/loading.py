@@ -14,9 +14,11 @@ import numpy.typing as npt
 from core.database import sql
 from engagement.alarms.statistic import WEEKS, Accounts
 from engagement.models import ScoreSet
-from engagement.scores.active_days import DAY
+from engagement.scores.active_days import DAY, GREATEST_DELAY
 
 DAYS = 7 * WEEKS
+# An account's usual delay is that of as many days.
+DELAY_DAYS = 28
 ACCOUNTS_PER_READ = 20_000
 # With at most two users on any day, an account is small.
 SMALL_USERS = 2
@@ -32,12 +34,15 @@ _SUBJECT = np.dtype([("id", ">i8"), ("users", ">i4"), ("activity", ">i2")])
 _ACTIVE_DAYS: LiteralString = """
     SELECT string_agg(
         int8send(account_id) || int4send(users) || int2send((day - %(first)s::date)::smallint)
-            || int2send(hour), '')
+            || int2send(hour) || int2send(late), '')
     FROM engagement_activeday
     WHERE product_id = %(product)s AND score_set_id = %(score_set)s
-      AND account_id BETWEEN %(from)s AND %(to)s AND day BETWEEN %(first)s AND %(last)s
+      AND account_id BETWEEN %(from)s AND %(to)s
+      AND day BETWEEN %(first)s - %(greatest_delay)s AND %(last)s
 """
-_ACTIVE_DAY = np.dtype([("id", ">i8"), ("users", ">i4"), ("day", ">i2"), ("hour", ">i2")])
+_ACTIVE_DAY = np.dtype(
+    [("id", ">i8"), ("users", ">i4"), ("day", ">i2"), ("hour", ">i2"), ("late", ">i2")]
+)
 _ACTIVE_BEFORE: LiteralString = """
     SELECT string_agg(int8send(k.id), '') FROM unnest(%(ids)b::bigint[]) AS k(id)
     WHERE EXISTS (
@@ -54,13 +59,15 @@ Array = npt.NDArray[Any]
 class Loaded:
     """The accounts that a night decides about: those with an active day in 24 weeks, or an alarm.
 
-    ``ids`` are sorted, and ``accounts`` and ``users`` have their rows in the same order. ``totals``
-    has the user-days of each of the days. ``all_rows`` are all accounts of the set, with what they
-    show now (``AccountEngagement.activity``, -1 for None), sorted by id.
+    ``ids`` are sorted, and ``accounts``, ``users``, and ``delays`` have their rows in the same
+    order. The weeks of an account end as many days before the night as its sender usually is late.
+    ``totals`` has the user-days of each of the days. ``all_rows`` are all accounts of the set, with
+    what they show now (``AccountEngagement.activity``, -1 for None), sorted by id.
     """
 
     ids: Array
     users: Array
+    delays: Array
     accounts: Accounts
     totals: Array
     all_rows: Array
@@ -71,10 +78,8 @@ def load(score_set: ScoreSet, day: date, alarmed: Array) -> Loaded:
     own = {"product": score_set.product_id, "score_set": score_set.pk}
     all_rows = np.sort(_read(_SUBJECTS, own, _SUBJECT), order="id")
     # Pages of memory that nobody writes to take no room.
-    loading = _Loading(
-        all_rows, np.sort(alarmed), {**own, "first": day - (DAYS - 1) * DAY, "last": day}
-    )
-    return loading.run()
+    span = {"first": day - (DAYS - 1) * DAY, "last": day, "greatest_delay": GREATEST_DELAY}
+    return _Loading(all_rows, np.sort(alarmed), {**own, **span}).run()
 
 
 class _Loading:
@@ -85,6 +90,7 @@ class _Loading:
         self._all_rows, self._alarmed, self._parameters = all_rows, alarmed, parameters
         self._ids = np.empty(size, np.int64)
         self._users = np.empty(size, np.int32)
+        self._delays = np.empty(size, np.int8)
         self._weeks = np.empty((size, WEEKS), np.uint16)
         self._ages = np.empty(size, np.uint8)
         self._is_small = np.empty(size, np.bool_)
@@ -100,7 +106,14 @@ class _Loading:
             self._weeks[rows], self._ages[rows], self._is_small[rows], self._regions[rows]
         )
         totals = self._totals.astype(np.int64)
-        return Loaded(self._ids[rows], self._users[rows], accounts, totals, self._all_rows)
+        return Loaded(
+            self._ids[rows],
+            self._users[rows],
+            self._delays[rows],
+            accounts,
+            totals,
+            self._all_rows,
+        )
 
     def _add(self, part: Array, start: int) -> int:
         """Add the accounts of this part that were active or have an alarm, from the row *start* on.
@@ -108,32 +121,48 @@ class _Loading:
         ids = part["id"].astype(np.int64)
         span = {"from": int(ids[0]), "to": int(ids[-1])}
         days = _read(_ACTIVE_DAYS, {**self._parameters, **span}, _ACTIVE_DAY)
-        days = days[np.isin(days["id"], ids)]
-        is_needed = np.isin(ids, days["id"]) | np.isin(ids, self._alarmed)
+        active = days["id"][days["day"] >= 0]
+        is_needed = np.isin(ids, active) | np.isin(ids, self._alarmed)
         ids = ids[is_needed]
+        days = days[np.isin(days["id"], ids)]
         rows, count = slice(start, start + len(ids)), len(ids)
         place = np.searchsorted(ids, days["id"])
         users, day = days["users"].astype(np.int64), days["day"].astype(np.int64)
+        self._totals += np.bincount(day[day >= 0], users[day >= 0], DAYS)
         self._ids[rows], self._users[rows] = ids, part["users"][is_needed]
+        delays = self._delays[rows] = usual_delays(place, day, users, days["late"], count)
+        day += delays[place]
         week = (DAYS - 1 - day) // 7
-        weekly = np.bincount(place * WEEKS + week, users, count * WEEKS)
+        is_within = (week >= 0) & (week < WEEKS)
+        weekly = np.bincount((place * WEEKS + week)[is_within], users[is_within], count * WEEKS)
         if weekly.max(initial=0) > np.iinfo(self._weeks.dtype).max:
             self._weeks = self._weeks.astype(np.uint32)
         self._weeks[rows] = weekly.reshape(count, WEEKS)
         self._ages[rows] = self._ages_of(ids, place, day)
         self._is_small[rows] = ~np.isin(np.arange(count), place[users > SMALL_USERS])
         self._regions[rows] = _regions(place, days["hour"], count)
-        self._totals += np.bincount(day, users, DAYS)
         return rows.stop
 
     def _ages_of(self, ids: Array, place: Array, day: Array) -> Array:
         """The complete weeks since the first active day; all 24 for one before these."""
         first = np.full(len(ids), DAYS, np.int64)
         np.minimum.at(first, place, day)
-        ages = (DAYS - first) // 7
+        ages = np.clip((DAYS - first) // 7, 0, WEEKS)
         before = _read(_ACTIVE_BEFORE, {**self._parameters, "ids": ids.tolist()}, _ID)
         ages[np.isin(ids, before)] = WEEKS
         return ages
+
+
+def usual_delays(place: Array, day: Array, users: Array, late: Array, count: int) -> Array:
+    """For each account, the number of days after which more than half of its user-days of the last
+    four weeks were known."""
+    users = users * (day >= DAYS - DELAY_DAYS)
+    half = np.bincount(place, users, count) / 2
+    is_later = [
+        np.bincount(place, users * (late >= delay), count) > half
+        for delay in range(1, GREATEST_DELAY + 1)
+    ]
+    return np.asarray(np.sum(is_later, axis=0, dtype=np.int8))
 
 
 def _regions(place: Array, hour: Array, count: int) -> Array:

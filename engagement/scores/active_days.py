@@ -26,6 +26,8 @@ KEPT = 53 * 7 * DAY
 TOTALS_KEPT = 76 * 7 * DAY
 # Scoring of the product waits for a step.
 STEP_SECONDS, STATEMENT_TIMEOUT_SECONDS = 1.0, 60.0
+# What is counted again later than that is no delay: an import, an identification, an audience.
+GREATEST_DELAY = 7
 ACCOUNTS_PER_STEP = 2_000
 
 # --- Late accounts --------------------------------------------------------------------------
@@ -91,12 +93,27 @@ _TAKE_LATE: LiteralString = """
         RETURNING account_id, day)
     SELECT account_id, day FROM taken ORDER BY account_id
 """
-_DELETE_OF_ACCOUNTS: LiteralString = """
-    DELETE FROM engagement_activeday s
-    USING unnest(%(accounts)b::bigint[], %(days)b::date[]) AS k(account_id, day)
+# Numbers below zero are those of before. What is still below it afterwards is no active day.
+_LATE_ROWS: LiteralString = """
+    unnest(%(accounts)b::bigint[], %(days)b::date[]) AS k(account_id, day)
     WHERE s.product_id = %(product)s AND s.score_set_id = %(score_set)s
       AND s.account_id = k.account_id AND s.day >= k.day
 """
+_MARK: LiteralString = f"UPDATE engagement_activeday s SET users = -users FROM {_LATE_ROWS}"
+_COUNT_AGAIN: LiteralString = """
+    INSERT INTO engagement_activeday AS s
+        (product_id, score_set_id, account_id, day, users, hour, late)
+    SELECT product_id, score_set_id, account_id, day, users, hour,
+           CASE WHEN day >= %(yesterday)s::date - %(greatest_delay)s
+                THEN %(yesterday)s::date - day ELSE 0 END
+    FROM ({counted}) AS counted
+    ON CONFLICT (product_id, score_set_id, account_id, day) DO UPDATE
+    SET users = EXCLUDED.users, hour = EXCLUDED.hour,
+        late = CASE WHEN -2 * s.users >= EXCLUDED.users THEN s.late ELSE EXCLUDED.late END
+"""
+_DELETE_MARKED: LiteralString = (
+    f"DELETE FROM engagement_activeday s USING {_LATE_ROWS} AND s.users < 0"
+)
 
 
 def count_late(score_set: ScoreSet, after: int, today: date) -> int | None:
@@ -107,12 +124,14 @@ def count_late(score_set: ScoreSet, after: int, today: date) -> int | None:
     if not rows:
         return None
     with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
-        late = {**_counting(score_set), **sql.arrays(rows, "accounts", "days")}
-        sql.execute(
-            _DELETE_OF_ACCOUNTS, {**_own(score_set), **sql.arrays(rows, "accounts", "days")}
-        )
+        own = {**_own(score_set), **sql.arrays(rows, "accounts", "days")}
+        late = {**own, "default_weight": score_set.default_weight}
+        late |= {"yesterday": today - DAY, "greatest_delay": GREATEST_DELAY}
         span = {"first": today - KEPT, "until": score_set.active_days_until}
-        sql.execute(_insert(score_set, _OF_LATE), {**late, **span})
+        counted = _COUNTED.format(active=_active(score_set, _OF_LATE))
+        sql.execute(_MARK, own)
+        sql.execute(_COUNT_AGAIN.format(counted=counted), {**late, **span})
+        sql.execute(_DELETE_MARKED, own)
     last: int = rows[-1][0]
     return last if len(rows) == ACCOUNTS_PER_STEP else None
 
@@ -138,12 +157,15 @@ _OF_LATE: LiteralString = """
     unnest(%(accounts)b::bigint[], %(days)b::date[]) AS k(account_id, first_day)
     JOIN engagement_dailycount d ON d.account_id = k.account_id AND d.day >= k.first_day
 """
-_INSERT: LiteralString = """
-    INSERT INTO engagement_activeday (product_id, score_set_id, account_id, day, users, hour)
-    SELECT %(product)s::bigint, %(score_set)s::bigint, account_id, day, count(*),
-           percentile_disc(0.5) WITHIN GROUP (ORDER BY hour)
+_COUNTED: LiteralString = """
+    SELECT %(product)s::bigint AS product_id, %(score_set)s::bigint AS score_set_id, account_id,
+           day, count(*) AS users, percentile_disc(0.5) WITHIN GROUP (ORDER BY hour) AS hour
     FROM ({active}) AS active
     GROUP BY account_id, day
+"""
+_INSERT: LiteralString = """
+    INSERT INTO engagement_activeday (product_id, score_set_id, account_id, day, users, hour)
+    {counted}
 """
 _DELETE_DAYS: LiteralString = """
     DELETE FROM engagement_activeday
@@ -193,7 +215,8 @@ def _count_span(score_set: ScoreSet, first: date, until: date, is_kept: bool) ->
     counting = {**_counting(score_set), "first": first, "until": until}
     if is_kept:
         sql.execute(_DELETE_DAYS, span)
-        sql.execute(_insert(score_set, _OF_ALL), counting)
+        counted = _COUNTED.format(active=_active(score_set, _OF_ALL))
+        sql.execute(_INSERT.format(counted=counted), counting)
         rows = sql.fetch(_TOTALS, span)
     else:
         active = _active(score_set, _OF_ALL)
@@ -214,10 +237,6 @@ def store_totals(score_set: ScoreSet, totals: Mapping[date, int]) -> None:
         unique_fields=["workspace", "day"],
         update_fields=["user_days"],
     )
-
-
-def _insert(score_set: ScoreSet, counts: LiteralString) -> LiteralString:
-    return _INSERT.format(active=_active(score_set, counts))
 
 
 def _active(score_set: ScoreSet, counts: LiteralString) -> LiteralString:

@@ -185,6 +185,23 @@ def test_a_message_of_today_notes_nothing(acme: Product) -> None:
     assert LateDay.objects.get().day == (NOON - 3 * DAY).date()
 
 
+def test_a_day_says_after_how_many_days_half_of_it_was_known(acme: Product) -> None:
+    def late() -> list[int]:
+        return list(ActiveDay.objects.order_by("-day").values_list("late", flat=True))
+
+    tell(acme, *(identify(name, -100, "initech") for name in ("ann", "bob", "cem", "dan")))
+    tell(acme, *days_ago(1))
+    night(acme)
+    assert late() == [0]
+    tell(acme, *days_ago(2, 3), *days_ago(1, user="bob"))
+    night(acme, 1)
+    assert late() == [0, 2, 3]
+    tell(acme, *days_ago(2, user="bob"), *days_ago(2, user="cem"))
+    night(acme, 2)
+    assert late() == [0, 3, 3]
+    assert_agrees(acme)
+
+
 def test_days_that_came_before_one_in_the_morning_are_complete(acme: Product) -> None:
     tell(acme, identify("ann", -100, "initech"), *days_ago(1))
     night(acme)

@@ -3,6 +3,7 @@
 from datetime import date, timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from django.db import Error, connection
 
@@ -15,6 +16,7 @@ from engagement.alarms import levels
 from engagement.models import (
     Account,
     AccountEngagement,
+    ActiveDay,
     Alarm,
     AlarmNight,
     EventName,
@@ -25,6 +27,7 @@ from engagement.models import (
 )
 from engagement.nights import deciding, replays, schedule, stored_alarms
 from engagement.nights.jobs import DECIDE_ALARMS
+from engagement.nights.loading import load
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from engagement.rescoring.rescore import rescore
@@ -294,17 +297,37 @@ def test_each_level_is_measured_by_alarms_near_its_threshold(acme: Product) -> N
     (workspace,) = acme.workspaces.all()
     _, last = levels.measured_span(YESTERDAY)
     account = Account.objects.filter(product=acme)[0]
-    own = {"product_id": acme.pk, "workspace_id": workspace.pk, "account_id": account.pk}
+    own: dict[str, Any] = {"product_id": acme.pk, "workspace_id": workspace.pk}
+    own |= {"account_id": account.pk, "outcome": Alarm.Outcome.RECOVERED}
     for level, number in {0: 40, 2: 99, 3: 75}.items():
         for days in range(number):
             since = last - days * DAY
-            ended = {"outcome": Alarm.Outcome.RECOVERED, "ended_on": since + 10 * DAY}
-            figures(since=since, level=level, **own, **ended).save(force_insert=True)
+            numbers = {"since": since, "ended_on": since + 10 * DAY, "level": level}
+            figures(**own, **numbers).save(force_insert=True)
     p_on = [[0.0025, 0, 0, 0.005, 0.01]] * 2
     night(workspace, last, accounts=91_000, parameters={"p_on": p_on})
     falls, rises = deciding.decide(current(acme), YESTERDAY, stored_alarms.Levels()).kappas
     assert falls == pytest.approx([45 / 2.75] * 3 + [80 / 5.25, levels.LEAST_KAPPA])
     assert rises == [levels.LEAST_KAPPA] * 5
+
+
+def test_the_weeks_of_a_late_sender_end_as_many_days_earlier(acme: Product) -> None:
+    fill(acme, DAYS)
+    score(acme)
+    rows = ActiveDay.objects.filter(account__external_id="usual 1")
+    rows.update(late=2)
+    # Less than half of the days of another account came late.
+    others = ActiveDay.objects.filter(account__external_id="usual 2")
+    others.filter(day__gte=TODAY - 9 * DAY).update(late=2)
+    loaded = load(current(acme), YESTERDAY, np.zeros(0, np.int64))
+    row = int(np.searchsorted(loaded.ids, rows[0].account_id))
+    assert loaded.delays.tolist() == [2 * (place == row) for place in range(len(loaded.ids))]
+    weekly = [0] * 24
+    for day, users in rows.filter(day__lt=TODAY - 2 * DAY).values_list("day", "users"):
+        weekly[(TODAY - 3 * DAY - day).days // 7] += users
+    assert loaded.accounts.weeks[row].tolist() == weekly
+    assert loaded.accounts.ages[row] == (DAYS - 2) // 7
+    assert loaded.totals.sum() == sum(ActiveDay.objects.values_list("users", flat=True))
 
 
 def test_each_read_of_accounts_is_one_of_several(
