@@ -83,9 +83,10 @@ def build(kind: Kind, seed: int) -> World:
     changing = chance.random(n) < kind.changing
     own = [CHANGES.index(name) for name in kind.changes]
     change[changing] = chance.choice(own, changing.sum())
-    # Who is alone cannot be left by some.
-    is_alone = (sizes < 3) & np.isin(change, [CHANGES.index(name) for name in CHANGES[3:5]])
-    change[is_alone] = own[0]
+    # Who is alone cannot be left by some, but changes as others do.
+    leave = [CHANGES.index(name) for name in CHANGES[3:5]]
+    is_alone = (sizes < 3) & np.isin(change, leave)
+    change[is_alone] = chance.choice([kind for kind in own if kind not in leave], is_alone.sum())
     latest = max(days - FOLLOWED_DAYS, judged_from + 1)
     changed_on[changing] = chance.integers(judged_from, latest, changing.sum())
     outage = int(judged_from + kind.judged_days // 3) if kind.is_rich else -1
