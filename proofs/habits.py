@@ -275,6 +275,11 @@ class Tally:
                 if any(event["id"] == RENAMED for event in alarm.details.get("events", ())):
                     renamed[alarm.level].add(alarm.account_id)
             for alarm in changed:
+                for event in alarm.details.get("events", ()):
+                    # An account that has such an alarm already is told of another event, too.
+                    if event["id"] == world.abandoned.get(alarm.account_id):
+                        told = (date.fromisoformat(event["since"]) - FIRST_DAY).days
+                        onsets["abandoned", alarm.level, alarm.account_id].append(told)
                 if alarm.since == FIRST_DAY + timedelta(days=column):
                     onsets[alarm.signal, alarm.level, alarm.account_id].append(column)
                     # The first look finds what ended long before.
@@ -294,7 +299,8 @@ class Tally:
                 continue
             for level in ALLOWED_RATES if signal == Alarm.Signal.FEATURE else [0]:
                 until = column + FOUND_WITHIN[signal]
-                is_found = any(column < at <= until for at in onsets[signal, level, account])
+                what = kind if kind == "abandoned" else signal
+                is_found = any(column < at <= until for at in onsets[what, level, account])
                 counts = self.found[signal, level, group]
                 counts[0] += is_found
                 counts[1] += 1

@@ -31,6 +31,9 @@ MIN_NAME_SHARE = 0.5
 CLASSES = np.array([1, 2, 3, 4.5, 6.5, 9, 13, 20, 40])
 # The counts of ``count_ends()`` for nothing.
 NO_ENDS = np.zeros((len(CLASSES), 2), "i8")
+# Habits of an account often end together, when somebody leaves. So p is less than their number
+# times the chance of one.
+TOGETHER = 0.75
 # A habit may have ended if its p is lower.
 GREATEST_P = max(ALLOWED_RATES.values())
 # A regular user is expected on that many days of a block, and came on that many of the one before.
@@ -214,7 +217,7 @@ class EndedHabit:
 
     It was expected on *expected* user-days of the last *window_days*, and last used *quiet_days*
     before the last day. Of *comparable* habits of the product *ended* ended like this. *p* is that
-    share times the habits of the account.
+    share times the habits of the account, TOGETHER.
     """
 
     account: int
@@ -249,7 +252,7 @@ def _ended_in(habits: Array, place: int, window_days: int) -> Iterator[EndedHabi
     pooled = pool(count_ends(expected, is_over))
     classes = np.searchsorted(CLASSES, expected, side="right") - 1
     _, accounts, habit_counts = np.unique(rows["account"], return_inverse=True, return_counts=True)
-    p = pooled[classes, 1] / pooled[classes, 0] * habit_counts[accounts]
+    p = pooled[classes, 1] / pooled[classes, 0] * habit_counts[accounts] * TOGETHER
     for row in np.flatnonzero(is_over & (p < GREATEST_P)):
         comparable, ended = map(int, pooled[classes[row]])
         account, name, quiet_days = (int(rows[c][row]) for c in ("account", "name", "quiet_days"))

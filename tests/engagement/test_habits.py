@@ -76,7 +76,7 @@ def test_an_event_that_one_account_dropped_has_ended() -> None:
     # three such habits.
     assert habit.expected == pytest.approx(8 * 49 / 50)
     assert (habit.comparable, habit.ended) == (150, 1)
-    assert habit.p == pytest.approx(3 / 150)
+    assert habit.p == pytest.approx(habits.TOGETHER * 3 / 150)
 
 
 def test_a_rare_event_needs_eight_weeks_without() -> None:
