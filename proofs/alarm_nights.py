@@ -142,7 +142,7 @@ class StoredWorld:
         for error in Job.objects.filter(kind=DECIDE_ALARMS).values_list("error", flat=True):
             raise Failed(f"The night after {self.world.day(column)} is not decided. {error}")
 
-    def found(self) -> Found:
+    def alarms_and_nights(self) -> Found:
         places = {account.pk: row for row, account in enumerate(self.accounts)}
         stored = Alarm.objects.filter(product=self.product, signal__in=("fall", "rise"))
         spans: list[Span] = [
@@ -173,7 +173,7 @@ def day_by_day(world: World) -> tuple[Found, Found]:
     for column in range(first, world.kind.days):
         stored.record(range(column, column + 1))
         stored.decide(column)
-    return stored.found(), on_arrays(world, first)
+    return stored.alarms_and_nights(), on_arrays(world, first)
 
 
 def by_replay(world: World) -> tuple[Found, Found]:
@@ -181,7 +181,7 @@ def by_replay(world: World) -> tuple[Found, Found]:
     stored = StoredWorld(world)
     stored.record(range(world.kind.days))
     stored.decide(world.kind.days - 1)
-    return stored.found(), on_arrays(world, world.kind.days - NIGHTS)
+    return stored.alarms_and_nights(), on_arrays(world, world.kind.days - NIGHTS)
 
 
 WAYS: dict[str, Callable[[World], tuple[Found, Found]]] = {

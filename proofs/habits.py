@@ -278,8 +278,8 @@ class Tally:
                 for event in alarm.details.get("events", ()):
                     # An account that has such an alarm already is told of another event, too.
                     if event["id"] == world.abandoned.get(alarm.account_id):
-                        told = (date.fromisoformat(event["since"]) - FIRST_DAY).days
-                        onsets["abandoned", alarm.level, alarm.account_id].append(told)
+                        day = (date.fromisoformat(event["since"]) - FIRST_DAY).days
+                        onsets["abandoned", alarm.level, alarm.account_id].append(day)
                 if alarm.since == FIRST_DAY + timedelta(days=column):
                     onsets[alarm.signal, alarm.level, alarm.account_id].append(column)
                     # The first look finds what ended long before.

@@ -93,6 +93,8 @@ def parse(query: Parameters, scope: Scope) -> ListFilter:
 
 
 def _license_event_conditions(query: Parameters) -> Iterator[LicenseEventCondition]:
+    if query.keys().isdisjoint(("license_event", "license_event_days")):
+        return
     event = parameters.choice(query, "license_event", tuple(license_events.labels()))
     days = parameters.id_number(query, "license_event_days")
     if event is not None and (days is None or days <= MAX_DAYS):

@@ -33,7 +33,7 @@ def choose(product: Product, seats: Seats) -> ScoreSet:
     return ScoreSet.objects.get(product=product)
 
 
-def kept(score_set: ScoreSet, kind: Any) -> set[str]:
+def in_list(score_set: ScoreSet, kind: Any) -> set[str]:
     rows = AccountEngagement.objects.filter(score_set=score_set)
     ids = rows.filter(insight_filter(kind, score_set)).values_list("account__external_id")
     return {name for (name,) in ids}
@@ -61,8 +61,8 @@ def test_insights_and_the_utilization_follow_the_settings(
 ) -> None:
     two_accounts(scores)
     score_set = choose(acme, seats)
-    assert kept(score_set, "seats_unused") == ({"few"} if is_compared else set())
-    assert kept(score_set, "seats_exceeded") == ({"many"} if is_compared else set())
+    assert in_list(score_set, "seats_unused") == ({"few"} if is_compared else set())
+    assert in_list(score_set, "seats_exceeded") == ({"many"} if is_compared else set())
     assert on_page(score_set, "few") == ({"seats_unused"} if is_compared else set())
     assert on_page(score_set, "many") == ({"seats_exceeded"} if is_compared else set())
     assert utilization(score_set, "few") == share
