@@ -11,6 +11,7 @@ from datetime import date, timedelta
 import pytest
 
 from engagement.models import Product
+from harness.marketplace.faults import Endpoint, ErrorStatus
 from harness.marketplace.lives import Life
 from harness.marketplace.reports import VendorReports, license_names
 from harness.marketplace.server import Simulator
@@ -52,13 +53,16 @@ ANSWERS = [
     Switches(buys_another_license=True, names_trial_license=False),
     Switches(returns_with_another_license=True),
     Switches(moves_with_a_twin=True),
+    Switches(moves_with_a_twin=True, shares_account=False),
     Switches(evaluation_type="NET_NEW_EVALUATION"),
+    Switches(names_edition_trial=True),
     Switches(days_until_inactive=15),
     Switches(days_until_inactive=30),
     Switches(downgrade=None, payment_status="Fully paid"),
     Switches(downgrade="Barter", payment_status="Open"),
     Switches(costs_nothing=True),
     Switches(feedback_name=Name.LICENSE),
+    Switches(feedback_name=Name.NOTHING),
     Switches(has_nested_details=False, event_date=EventDate.GRACE),
     Switches(report_delay=2),
     Switches(report_delay=-2),
@@ -159,6 +163,15 @@ def read_reports(on: date) -> None:
     run_job(recomputation.KIND, noon(on))
 
 
+def read_history(connection: Connection) -> None:
+    report_sources.request_history(connection, noon(LAST))
+    for days in range(20):
+        if job_of(Report.HISTORY) is not None:
+            read(Report.HISTORY, noon(LAST + timedelta(days)))
+    assert job_of(Report.HISTORY) is None
+    run_job(recomputation.KIND, noon(LAST))
+
+
 def events_of(product: Product, life: Life) -> Counter[tuple[str, str]]:
     """The events of all of the customer's licenses."""
     names = [name for number in range(3) for name in license_names(1, life, number).values()]
@@ -199,6 +212,35 @@ def test_syncs_find_what_happened_whatever_the_answers_are(
     assert differences(acme, lives) == []
 
 
+@pytest.mark.parametrize(
+    "switches",
+    [
+        Switches(history_door=HistoryDoor.IGNORED, record_created=RecordCreated.MISSING),
+        Switches(history_door=HistoryDoor.REJECTED),
+        Switches(history_lacks_rows=True),
+    ],
+    ids=str,
+)
+def test_reports_that_are_refused_or_say_less_change_no_event(
+    acme: Product, simulator: Simulator, connection: Connection, switches: Switches
+) -> None:
+    """The other reports are refused at first, and the history is missing or lacks states."""
+    lives = tell_lives(1, switches)
+    days = {snapshot.on for life in lives for snapshot in life.snapshots} | {LAST}
+    for on in sorted(on for on in days if on <= LAST):
+        look(simulator, connection, lives, on)
+    simulator.show(VendorReports(simulator.vendor.app, lives, LAST, switches=switches))
+    for refused in (Endpoint.TRANSACTIONS, Endpoint.TRANSACTIONS_EXPORT, Endpoint.FEEDBACK):
+        simulator.add_faults(ErrorStatus(on=refused, status=403))
+    for report in (Report.TRANSACTIONS, Report.FEEDBACK):
+        reading = read(report, noon(LAST))
+        assert reading is not None and "(403)" in reading.problem
+    simulator.clear_faults()
+    read_history(connection)
+    read_reports(LAST + timedelta(days=30))
+    assert differences(acme, lives) == []
+
+
 @pytest.mark.parametrize("switches", HISTORIES, ids=str)
 def test_the_history_tells_the_same_after_a_first_sync(
     acme: Product, simulator: Simulator, switches: Switches
@@ -208,9 +250,6 @@ def test_the_history_tells_the_same_after_a_first_sync(
     connection = connections.connect(acme, simulator, noon(LAST))
     assert work(connection, noon(LAST)).state == RunState.SUCCEEDED
     run_job(recomputation.KIND, noon(LAST))
-    report_sources.request_history(connection, noon(LAST))
-    for days in range(20):
-        if job_of(Report.HISTORY) is not None:
-            read(Report.HISTORY, noon(LAST + timedelta(days)))
+    read_history(connection)
     read_reports(LAST)
     assert differences(acme, lives) == []
