@@ -233,9 +233,11 @@ for start in range(0, n, 10_000):
     weeks[start : start + 10_000] = chance.poisson(own, (len(own), 24))
 accounts = Accounts(weeks, np.full(n, 24, np.uint8), np.zeros(n, bool), np.zeros(n, np.uint8))
 none = np.zeros(0, ALARM)
-night = decide_night(1, accounts, (none, none), (20.0, 20.0), 2)
+p_on = (0.0025, 0.0013, 0.0025, 0.005, 0.01)
+night = decide_night(1, accounts, (none, none), (p_on, p_on), 2)
 assert night.decidable == n and len(night.falls.onsets) > 1_000
-night = decide_night(2, accounts, (night.falls.next(1), night.rises.next(1)), (20.0, 20.0), 2)
+alarms = night.falls.next(1), night.rises.next(1)
+night = decide_night(2, accounts, alarms, (p_on, p_on), 2)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
