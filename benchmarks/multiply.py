@@ -67,8 +67,8 @@ _ACCOUNT: LiteralString = """
     ELSE account_id + %(copy)s::bigint * %(accounts)s END
 """
 _METRICS: LiteralString = """
-    product_id, score_set_id, raw, raw_yesterday, raw_last_period, event_count, active_days,
-    name_count, last_active_at
+    product_id, score_set_id, raw, raw_yesterday, raw_last_period, raw_yesterday_last_period,
+    event_count, active_days, name_count, last_active_at
 """
 _COPIES: tuple[LiteralString, ...] = (
     f"INSERT INTO engagement_account ({_COLUMNS}) SELECT "

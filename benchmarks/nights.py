@@ -37,9 +37,9 @@ _FILL: tuple[LiteralString, ...] = (
     """,
     """
     INSERT INTO engagement_accountengagement (product_id, score_set_id, account_id, raw,
-        raw_yesterday, raw_last_period, event_count, active_days, name_count, active_users,
-        total_users)
-    SELECT %(product)s, %(score_set)s, id, 0, 0, 0, 0, 0, 0, 0, %(users)s / %(accounts)s
+        raw_yesterday, raw_last_period, raw_yesterday_last_period, event_count, active_days,
+        name_count, active_users, total_users)
+    SELECT %(product)s, %(score_set)s, id, 0, 0, 0, 0, 0, 0, 0, 0, %(users)s / %(accounts)s
     FROM engagement_account WHERE product_id = %(product)s
     """,
     # Two of ten accounts are quiet for some weeks at the end.

@@ -10,7 +10,7 @@ displayed score that changes is computed when a reader asks.
 """
 
 from collections.abc import Collection
-from typing import LiteralString, NamedTuple
+from typing import Final, LiteralString, NamedTuple
 
 from django.db.models import Q
 from django.db.models.lookups import Exact
@@ -27,21 +27,28 @@ _KINDS: dict[Scope, SubjectChange.Kind] = {
 }
 
 
+# The ends of the names of their columns.
+_ENDS: Final = ("", "_last_period", "_yesterday", "_yesterday_last_period")
+
+
 class Benchmarks(NamedTuple):
-    """The benchmarks that displayed scores and their changes depend on."""
+    """The benchmarks that displayed scores and their changes depend on. The release before stored
+    the first two."""
 
     now: float | None
     last_period: float | None
+    yesterday: float | None = None
+    yesterday_last_period: float | None = None
 
     @classmethod
     def of(cls, score_set: ScoreSet, scope: Scope) -> "Benchmarks":
         kind = get_kind(scope)
-        return cls(kind.benchmark(score_set), kind.benchmark(score_set, "_last_period"))
+        return cls(*(kind.benchmark(score_set, of) for of in _ENDS))
 
     def put_into(self, score_set: ScoreSet, scope: Scope) -> None:
         """Let the (unsaved) set show scores by these benchmarks."""
-        setattr(score_set, f"{scope}_benchmark", self.now)
-        setattr(score_set, f"{scope}_benchmark_last_period", self.last_period)
+        for of, benchmark in zip(_ENDS, self, strict=True):
+            setattr(score_set, f"{scope}_benchmark{of}", benchmark)
 
 
 # --- Writing --------------------------------------------------------------------------------
@@ -100,16 +107,14 @@ def candidate_ids(
 def rescaled_ids(
     score_set: ScoreSet, scope: Scope, before: Benchmarks, after_id: int, limit: int
 ) -> list[int]:
-    """The subjects whose displayed score or score change is another one than with the benchmarks
+    """The subjects whose displayed score or a change of it is another one than with the benchmarks
     of *before*, in the order of their ids, from those after *after_id* on."""
     kind, now = get_kind(scope), Benchmarks.of(score_set, scope)
     differs = Q()
-    for column, old, new in (
-        ("raw", before.now, now.now),
-        ("raw_last_period", before.last_period, now.last_period),
-    ):
+    for of, old, new in zip(_ENDS, before, now, strict=True):
         if old != new:
-            same = Exact(score_in_tenths(column, old), score_in_tenths(column, new))
+            raw = f"raw{of}"
+            same = Exact(score_in_tenths(raw, old), score_in_tenths(raw, new))
             differs |= ~Q(same)
     if not differs:
         return []

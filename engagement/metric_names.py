@@ -12,6 +12,7 @@ MetricName: TypeAlias = Literal[
     "score_yesterday",
     "score_last_period",
     "score_change",
+    "score_change_complete_days",
     "frequency",
     "adoption",
     "adoption_all_time",
@@ -41,6 +42,7 @@ class MetricInfo:
 METRICS: dict[MetricName, MetricInfo] = {
     "engagement_score": MetricInfo("Engagement score", "0 to 100"),
     "score_change": MetricInfo("Score change from the previous period", "-100 to 100"),
+    "score_change_complete_days": MetricInfo("Score change over complete days", "-100 to 100"),
     "score_yesterday": MetricInfo("Score yesterday", "0 to 100"),
     "score_last_period": MetricInfo("Score in the previous period", "0 to 100"),
     "percentile": MetricInfo("Percentile", "0 to 100"),

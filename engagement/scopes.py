@@ -11,7 +11,7 @@ columns of a scope. Ask it instead of branching on the scope:
     kind.id_column                 "user_id"; in engagement rows, daily counts, and filters
     kind.path                      "user__"; from an engagement row to its subject, for filters
     kind.plural                    "users"; the field of CachedCounts and DailyBenchmark
-    kind.benchmark(score_set)      the benchmark of now; or "_yesterday", "_last_period"
+    kind.benchmark(score_set)      the benchmark of now; or "_yesterday", "_last_period", …
     kind.quantiles(score_set)
     kind.engagement_rows(score_set)
     kind.subject_id(row)           the id of an engagement row's subject
@@ -42,7 +42,8 @@ class SubjectKind:
     plural: LiteralString
 
     def benchmark(self, score_set: ScoreSet, of: LiteralString = "") -> float | None:
-        """The set's benchmark; *of* is "", "_yesterday", or "_last_period"."""
+        """The set's benchmark; *of* is "", "_yesterday", "_last_period", or
+        "_yesterday_last_period"."""
         benchmark: float | None = getattr(score_set, f"{self.scope}_benchmark{of}")
         return benchmark
 

@@ -76,6 +76,8 @@ _SCORES = (
     "score score_last_period score_change trend raw_score event_count active_days last_active_at"
 )
 _TIMES = "first_seen_at created_at traits"
+# The last ones, because readers may count columns.
+_ADDED = "score_change_complete_days"
 
 
 def _columns(own_id: str, names: str) -> list[SubjectColumn]:
@@ -87,16 +89,19 @@ def _columns(own_id: str, names: str) -> list[SubjectColumn]:
 _ACCOUNT_COLUMNS = _columns(
     "groupId",
     f"name domain {_SCORES} active_users total_users {_TIMES} activity activity_since "
-    "last_license_event last_license_event_on",
+    f"last_license_event last_license_event_on {_ADDED}",
 )
-_USER_COLUMNS = _columns("userId", f"email name account_id {_SCORES} {_TIMES}")
+_USER_COLUMNS = _columns("userId", f"email name account_id {_SCORES} {_TIMES} {_ADDED}")
 
 
 def _described(columns: Sequence[SubjectColumn]) -> tuple[Column, ...]:
     return tuple(Column(each.name, each.type, each.meaning) for each in columns)
 
 
-_ENGAGEMENT = ("raw", "raw_yesterday", "raw_last_period", "event_count", "active_days")
+_ENGAGEMENT = (
+    *("raw", "raw_yesterday", "raw_last_period", "raw_yesterday_last_period"),
+    *("event_count", "active_days"),
+)
 _SUBJECT = ("external_id", "traits", "first_seen_at", "created_at")
 
 

@@ -43,7 +43,7 @@ class Token(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
     list_name: str
     score_set: _Number
     stamp: _Number | None
-    benchmarks: tuple[_Benchmark, _Benchmark]
+    benchmarks: Annotated[tuple[_Benchmark, ...], msgspec.Meta(min_length=2, max_length=4)]
 
 
 class Position(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):

@@ -113,7 +113,10 @@ def workspace(
 
 
 # The columns of a list. It does not load traits, because they may be large.
-SUMMARY_COLUMNS = ("raw", "raw_yesterday", "raw_last_period", "last_active_at")
+SUMMARY_COLUMNS = (
+    *("raw", "raw_yesterday", "raw_last_period", "raw_yesterday_last_period"),
+    "last_active_at",
+)
 ACCOUNT_SUMMARY_COLUMNS = (*SUMMARY_COLUMNS, "active_users", "activity")
 USER_SUMMARY_COLUMNS = SUMMARY_COLUMNS
 METRIC_COLUMNS = ("event_count", "active_days", "name_count")

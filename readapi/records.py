@@ -30,7 +30,21 @@ Score: TypeAlias = Annotated[
     float, Meta(ge=0, le=100, description="From 0 to 100, with one decimal.")
 ]
 Change: TypeAlias = Annotated[
-    float, Meta(ge=-100, le=100, description="The score minus the score one lookback ago.")
+    float,
+    Meta(
+        ge=-100,
+        le=100,
+        description="The score minus the score one lookback ago. The score includes today, which "
+        "is not over: in the morning (UTC), most scores have fallen a little.",
+    ),
+]
+_COMPLETE_DAYS = (
+    "The score as it stood yesterday minus the score one lookback before yesterday: all days are "
+    "complete, so the hour makes no difference. Null while the service computes it after an "
+    "upgrade."
+)
+CompleteChange: TypeAlias = Annotated[
+    Annotated[float, Meta(ge=-100, le=100)] | None, Meta(description=_COMPLETE_DAYS)
 ]
 Fraction: TypeAlias = Annotated[float, Meta(ge=0, le=1, description="A score as a fraction.")]
 Share: TypeAlias = Annotated[float, Meta(ge=0, description="A fraction: 1 means all.")]
@@ -183,6 +197,7 @@ class MetricsRecord(UnscaledMetrics):
     score_yesterday: Score
     score_last_period: Score
     score_change: Change
+    score_change_complete_days: CompleteChange
 
 
 class AccountMetricsRecord(MetricsRecord, UserCounts):
@@ -229,6 +244,7 @@ class AccountSummary(AccountName):
     activity: ActivityRecord
     score: Score
     score_change: Change
+    score_change_complete_days: CompleteChange
     active_users: Count
     last_active_at: LastActive
     _links: SelfLink
@@ -248,6 +264,7 @@ class UserSummary(TypedDict):
     name: str | None
     score: Score
     score_change: Change
+    score_change_complete_days: CompleteChange
     last_active_at: LastActive
     account: Annotated[AccountName | None, Meta(description="The user's current account.")]
     _links: SelfLink
@@ -462,6 +479,9 @@ class LegacyMetrics(UnscaledMetrics, UserCounts):
     score_last_period: Fraction
     score_change: Annotated[
         float, Meta(ge=-1, le=1, description="The score minus the score one lookback ago.")
+    ]
+    score_change_complete_days: Annotated[
+        Annotated[float, Meta(ge=-1, le=1)] | None, Meta(description=_COMPLETE_DAYS)
     ]
     last_seen: Annotated[
         Time,

@@ -92,6 +92,7 @@ def account_summary(
         "activity": _activity(activity, workspace),
         "score": scores.now,
         "score_change": scores.change,
+        "score_change_complete_days": scores.complete_change,
         "active_users": row.active_users,
         "last_active_at": _format_time_or_none(row.last_active_at),
         "_links": {"self": links.account(row.account_id, workspace.id)},
@@ -140,6 +141,7 @@ def user_summary(
         "name": text_or_none(row.user_name),
         "score": scores.now,
         "score_change": scores.change,
+        "score_change_complete_days": scores.complete_change,
         "last_active_at": _format_time_or_none(row.last_active_at),
         "account": (
             _account_name(
@@ -187,6 +189,7 @@ def hide_user_traits(users: Iterable[Any], hides: bool) -> None:
 
 def legacy_account(row: "RankedAccount", metrics: AccountMetrics) -> records.LegacySummary:
     """The account as the legacy look-up shows it, without expansions."""
+    complete = metrics.scores.complete_change
     return {
         **_account_name(row.account_id, row.tracking_id, row.account_name),
         "metrics": {
@@ -195,6 +198,7 @@ def legacy_account(row: "RankedAccount", metrics: AccountMetrics) -> records.Leg
             "score_yesterday": _fraction(metrics.scores.yesterday),
             "score_last_period": _fraction(metrics.scores.last_period),
             "score_change": _fraction(metrics.scores.change),
+            "score_change_complete_days": None if complete is None else _fraction(complete),
             "last_seen": format_time(_last_seen(row)),
         },
     }
@@ -328,6 +332,7 @@ def _metrics(metrics: Metrics) -> records.MetricsRecord:
         "score_yesterday": metrics.scores.yesterday,
         "score_last_period": metrics.scores.last_period,
         "score_change": metrics.scores.change,
+        "score_change_complete_days": metrics.scores.complete_change,
         "trend": metrics.scores.trend,
         "frequency": metrics.frequency,
         "adoption": metrics.adoption,

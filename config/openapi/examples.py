@@ -47,6 +47,7 @@ ACCOUNT: Json = {
     },
     "score": 80.8,
     "score_change": 23.4,
+    "score_change_complete_days": 24.1,
     "active_users": 4,
     "last_active_at": "2026-09-24T08:12:44.120000Z",
     "_links": {"self": f"{_V2}/accounts/17?workspace_id=1"},
@@ -58,6 +59,7 @@ USER: Json = {
     "name": "Ada",
     "score": 67.3,
     "score_change": -2.1,
+    "score_change_complete_days": 0.0,
     "last_active_at": "2026-09-24T08:12:44.120000Z",
     "account": {"id": 17, "tracking_id": "a1", "name": "Example Ltd"},
     "_links": {"self": f"{_V2}/users/52?workspace_id=1"},
@@ -69,6 +71,7 @@ _METRICS: Json = {
     "score_yesterday": 79.9,
     "score_last_period": 57.4,
     "score_change": 23.4,
+    "score_change_complete_days": 24.1,
     "trend": "rising",
     "frequency": 5,
     "adoption": 0.4,
@@ -157,7 +160,8 @@ FULL_USER: Json = {
     **USER,
     "metrics": _METRICS
     | {"engagement_score": 67.3, "raw_score": 20, "score_last_period": 69.4}
-    | {"score_change": -2.1, "trend": "steady", "score_yesterday": 67.3},
+    | {"score_change": -2.1, "trend": "steady", "score_yesterday": 67.3}
+    | {"score_change_complete_days": 0.0},
     **_TIMES,
 }
 EXPANDED_USER: Json = FULL_USER | {
@@ -197,6 +201,7 @@ LEGACY_ACCOUNT: Json = {
         "score_yesterday": 0.799,
         "score_last_period": 0.574,
         "score_change": 0.234,
+        "score_change_complete_days": 0.241,
     }
     | _ACCOUNT_METRICS
     | {"last_seen": "2026-09-23T16:41:07.000000Z"},

@@ -221,10 +221,11 @@ def _sort_parameter(operation: ReadOperation) -> Json:
         "sort",
         {"type": "string", "enum": list(texts)},
         f"The order of the list, by default `{parameters.DEFAULTS['sort']}`; `-` means: highest, "
-        "latest, or last first. Records without a value come last; by `change`, so do accounts "
-        "that are younger than two periods. In a large workspace, all orders but that of the "
-        "scores are some minutes old, as `pagination.sorted_at` says. "
-        "Sorting many filtered records may take too long: the API then returns `unavailable`.",
+        "latest, or last first. Records without a value come last; by `change` and "
+        "`change_complete_days`, so do accounts that are younger than two periods. In a large "
+        "workspace, all orders but that of the scores are some minutes old, as "
+        "`pagination.sorted_at` says. Sorting many filtered records may take too long: the API "
+        "then returns `unavailable`.",
     )
 
 

@@ -211,12 +211,13 @@ def _account_url(account: Account, workspace: Workspace) -> str:
 
 
 def _mover_row(mover: Mover, workspace: Workspace) -> MoverRow:
+    change = mover.scores.complete_change
     return MoverRow(
         name=mover.account.name or mover.account.external_id,
         url=_account_url(mover.account, workspace),
-        score=f"{mover.score:.1f}",
+        score=f"{mover.scores.now:.1f}",
         # A minus sign is as wide as a plus.
-        change=f"{mover.change:+.1f}".replace("-", "\N{MINUS SIGN}"),
+        change="" if change is None else f"{change:+.1f}".replace("-", "\N{MINUS SIGN}"),
     )
 
 

@@ -168,9 +168,9 @@ def _change(row: Any, context: RowContext) -> str | SafeString:
     # Its order has new accounts last, too.
     if context.kind is ACCOUNTS and account_facts(context.score_set, row, scores).is_new:
         return "New"
-    change = scores.change
+    change = scores.complete_change
     if not change:
-        return "0.0"
+        return "–" if change is None else "0.0"
     # The style sheet adds a triangle.
     sign, css = ("+", "eds-rise") if change > 0 else ("\N{MINUS SIGN}", "eds-fall")
     return format_html('<span class="{}">{}{}</span>', css, sign, f"{abs(change):.1f}")
@@ -297,7 +297,7 @@ _LICENSE = "license_type license_tier license_status renewal"
 _ALL = [
     _listed("name", _name, COLUMNS["name"], "tracking_id name email domain"),
     _listed("score", _score, COLUMNS["score"]),
-    _listed("change", _change, COLUMNS["score_change"]),
+    _listed("change", _change, COLUMNS["score_change_complete_days"]),
     ListColumn("history", "Last 30 days", _history),
     _listed("active_users", _active_users, COLUMNS["active_users"], "active_users total_users"),
     _listed("activity", _activity, COLUMNS["activity"], "activity activity_since"),

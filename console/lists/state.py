@@ -116,7 +116,7 @@ def parse_state(query: QueryDict, scope: Scope) -> ListState:
     filters = parse_filters(query, scope)
     if set(query) - set(filters) - _OTHERS - {name for name in query if not query[name]}:
         raise InvalidAddress
-    sort = query.get("sort") or DEFAULT_SORT
+    sort = shown_order(query.get("sort") or DEFAULT_SORT)
     try:
         check_column(sort.removeprefix("-"), scope)
     except UnknownColumn as error:
@@ -139,6 +139,12 @@ def parse_state(query: QueryDict, scope: Scope) -> ListState:
             raise TooLong
         state = replace(state, columns=state.columns[:-1])
     return state
+
+
+def shown_order(sort: str) -> str:
+    """The order, by the change that lists show: bookmarks and views of the release before name the
+    one that only the read API has now."""
+    return f"{sort}_complete_days" if sort.removeprefix("-") == "change" else sort
 
 
 def requested_columns(query: QueryDict) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from access.pages.scoping import request_access, visible_products
 from access.pages.subject_urls import SEGMENT_PARAM
-from console.lists.state import ListState, parse_filters
+from console.lists.state import ListState, parse_filters, shown_order
 from engagement.models import SavedView, Segment, Workspace
 from engagement.models.saved_views import MAX_VIEWS, NAME_LENGTH
 
@@ -74,7 +74,7 @@ def view_state(view: SavedView) -> ListState:
         scope,
         workspace_id=view.workspace_id,
         filters=parse_filters(view.filters, scope),
-        sort=view.sort,
+        sort=shown_order(view.sort),
         columns=tuple(view.columns),
         view=str(view.pk),
     )

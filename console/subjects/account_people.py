@@ -10,10 +10,9 @@ from django.http import QueryDict
 
 from access.pages.subject_urls import subject_url
 from engagement.models import Account, DailyCount, ScoreSet, User
-from engagement.scopes import USERS
 from engagement.scores import people
-from engagement.scores.formula import rounded_score, score_change
 from engagement.scores.insight_texts import format_percent
+from engagement.scores.metrics import compute_scores
 from engagement.scores.people import Group, People, PersonPoints
 from engagement.scores.raw import USERS_SEEN_WITHIN_DAYS
 
@@ -126,14 +125,15 @@ def _tab_url(query: QueryDict, name: str) -> str:
 def _sentence(people: People, days: int) -> str:
     """How many went quiet, and how many came."""
     period = "day" if days == 1 else f"{days} days"
+    before = "on the day before yesterday" if days == 1 else f"in the {days} days before"
     if not people.before and not people.active:
-        return f"Nobody was active in the last {period} or in the {period} before."
+        return f"Nobody was active in the last {period} or {before}."
     if not people.before:
-        return f"Nobody was active in the {period} before."
+        return f"Nobody was active {before}."
     went = "has gone quiet" if people.quiet == 1 else "have gone quiet"
     return (
-        f"{people.quiet:,} of the {people.before:,} people who were active in the {period} before "
-        f"{went}; {people.came:,} came."
+        f"{people.quiet:,} of the {people.before:,} people who were active {before} {went}; "
+        f"{people.came:,} came."
     )
 
 
@@ -182,19 +182,23 @@ def _recent_counts(account: Account, today: date) -> QuerySet[DailyCount]:
 def _with_scores(users: QuerySet[User], score_set: ScoreSet) -> QuerySet[Any]:
     annotated: QuerySet[Any] = users.defer("trait_stamps").annotate(
         ranked=FilteredRelation("engagements", condition=Q(engagements__score_set=score_set)),
-        raw=F("ranked__raw"),
-        raw_last_period=F("ranked__raw_last_period"),
-        last_active_at=F("ranked__last_active_at"),
+        **{name: F(f"ranked__{name}") for name in _SCORE_COLUMNS},
     )
     return annotated
+
+
+# What a user's scores are computed from, and when they were last active.
+_SCORE_COLUMNS = (
+    *("raw", "raw_yesterday", "raw_last_period", "raw_yesterday_last_period"),
+    "last_active_at",
+)
 
 
 def _person_row(user: Any, account: Account, score_set: ScoreSet, share: str) -> PersonRow:
     score, change = "–", None
     if user.raw is not None:
-        now = rounded_score(user.raw, USERS.benchmark(score_set))
-        before = rounded_score(user.raw_last_period, USERS.benchmark(score_set, "_last_period"))
-        score, change = f"{now:.1f}", score_change(now, before)
+        scores = compute_scores(user, score_set)
+        score, change = f"{scores.now:.1f}", scores.complete_change
     return PersonRow(
         name=user.name or user.external_id,
         url=subject_url(user, "user", score_set.workspace_id),

@@ -37,17 +37,13 @@ NO_TOTALS = AllTimeTotals(0, 0)
 
 @dataclass(frozen=True)
 class EventChange:
-    """An event name's counts and points: now, in the period before, and the difference."""
+    """An event name's points, and their change over complete days."""
 
     points: EventPoints
 
     @property
-    def count_change(self) -> int:
-        return self.points.count - self.points.last_period_count
-
-    @property
     def points_change(self) -> int:
-        return self.points.points - self.points.last_period_points
+        return self.points.yesterday_points - self.points.before_points
 
 
 @dataclass(frozen=True)
@@ -139,7 +135,7 @@ def score_summary(
     own_alarms = alarms.get(subject.pk, NO_ALARMS)
     subject_insights = _insights(score_set, row, subject_metrics, own_alarms)
     events = [EventChange(event) for event in breakdown]
-    change = subject_metrics.scores.change
+    change = subject_metrics.scores.complete_change
     return ScoreSummary(
         scope,
         score=f"{subject_metrics.scores.now:.1f}",
@@ -224,7 +220,7 @@ def score_activity(
     scores = _compute_metrics(score_set, row, NO_TOTALS).scores
     return ScoreSummary(
         "account",
-        cause=_describe_cause(events, scores.change),
+        cause=_describe_cause(events, scores.complete_change),
         window=_last_days(score_set.lookback_days),
         events=events[:MAX_EVENTS_LISTED],
         more_events=max(0, len(events) - MAX_EVENTS_LISTED),
@@ -241,7 +237,7 @@ def metric_texts(score_set: ScoreSet, subject_metrics: Metrics) -> dict[MetricNa
     percentile = min(subject_metrics.percentile, 99.9)
     texts: dict[MetricName, str] = {
         "score_yesterday": f"{scores.yesterday:.1f}",
-        "score_last_period": f"{scores.last_period:.1f}",
+        "score_change_complete_days": _compared(scores.yesterday_last_period, scores.yesterday),
         "percentile": (
             f"Higher than {percentile:.1f}% of active {scope}s"
             if subject_metrics.raw_score
@@ -305,37 +301,37 @@ def _why_unscored(score_set: ScoreSet, scope: Scope) -> str:
     return f"This {scope} has no score here yet. Reload the page in a moment."
 
 
-def _describe_change(change: float, days: int) -> str:
-    if not change:
-        return f"unchanged from the previous {_plain_days(days)}"
-    direction = "up" if change > 0 else "down"
-    return f"{direction} {abs(change):.1f} in the {_last_days(days)}"
+def _describe_change(change: float | None, days: int) -> str:
+    if change is None:
+        return "change not computed yet"
+    moved = f"{'up' if change > 0 else 'down'} {abs(change):.1f}" if change else "unchanged"
+    return f"{moved} {'' if days == 1 else f'in the {days} days through '}yesterday"
 
 
 def _describe_comparison(days: int) -> str:
-    if days == 1:
-        return "Compares today with yesterday."
-    return (
-        f"Compares the last {days} days with the {days} days before. Today is among the last, and "
-        "is not over."
+    compared = (
+        "yesterday with the day before"
+        if days == 1
+        else f"the {days} days through yesterday with the {days} days before"
     )
+    return f"The change compares {compared}. The score counts today, too, which is not over."
 
 
-def _direction(change: float) -> Trend:
+def _direction(change: float | None) -> Trend:
     """Which way the score moved, however little."""
-    return "rising" if change > 0 else "falling" if change < 0 else "steady"
+    return "rising" if change and change > 0 else "falling" if change else "steady"
 
 
-def _describe_cause(events: Sequence[EventChange], change: float) -> str:
+def _describe_cause(events: Sequence[EventChange], change: float | None) -> str:
     """The event whose points moved most in the direction of the score."""
-    direction = 1 if change > 0 else -1
+    direction = 1 if change and change > 0 else -1
     movers = [event for event in events if direction * event.points_change > 0]
     if not change or not movers:
         return ""
     event = max(movers, key=lambda event: direction * event.points_change).points
     return (
         f"Mainly because of “{event.name}” "
-        f"({event.last_period_points:,} → {event.points:,} points)."
+        f"({event.before_points:,} → {event.yesterday_points:,} points)."
     )
 
 
@@ -354,11 +350,11 @@ def _last_active(subject_metrics: Metrics, now: datetime) -> str | SafeString:
 
 
 def _last_days(days: int) -> str:
-    return f"last {_plain_days(days)}"
+    return "last day" if days == 1 else f"last {days} days"
 
 
-def _plain_days(days: int) -> str:
-    return "day" if days == 1 else f"{days} days"
+def _compared(before: float | None, after: float) -> str:
+    return "–" if before is None else f"{before:.1f} → {after:.1f}"
 
 
 def _percent(share: float | None) -> str:

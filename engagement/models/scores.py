@@ -10,8 +10,8 @@ from engagement.models.products import Seats
 
 # The version of the metrics in a set. A release rebuilds the sets of earlier versions when it first
 # works on their product. 1: an account's users include those without an event. 2: accounts have the
-# numbers that insights compare.
-FORMULA_VERSION = 2
+# numbers that insights compare. 3: rows have the raw score of one lookback before yesterday.
+FORMULA_VERSION = 3
 
 
 class ScoreSet(models.Model):
@@ -23,12 +23,12 @@ class ScoreSet(models.Model):
     reading it, and is then deleted in bounded transactions.
 
     ``scored_day`` is the UTC day at which the windows of the rows end. The benchmarks are the 90th
-    percentiles of the raw scores above zero: now, a day ago, and one lookback ago; None if there is
-    none. The quantiles are ``QUANTILES`` equally spaced ones of the same raw scores, from low to
-    high; empty if there is none. ``scored_event_name_count`` is the number of event names that the
-    definition scores. All of these are computed together, and are stale when scores have changed
-    since. The benchmarks of past days are to be computed again from ``past_benchmarks_stale_from``
-    on.
+    percentiles of the raw scores above zero: now, a day ago, one lookback ago, and one lookback
+    before yesterday; None if there is none. The quantiles are ``QUANTILES`` equally spaced ones of
+    the same raw scores, from low to high; empty if there is none. ``scored_event_name_count`` is
+    the number of event names that the definition scores. All of these are computed together, and
+    are stale when scores have changed since. The benchmarks of past days are to be computed again
+    from ``past_benchmarks_stale_from`` on.
     """
 
     class State(models.TextChoices):
@@ -69,9 +69,11 @@ class ScoreSet(models.Model):
     user_benchmark = models.FloatField(null=True)
     user_benchmark_yesterday = models.FloatField(null=True)
     user_benchmark_last_period = models.FloatField(null=True)
+    user_benchmark_yesterday_last_period = models.FloatField(null=True)
     account_benchmark = models.FloatField(null=True)
     account_benchmark_yesterday = models.FloatField(null=True)
     account_benchmark_last_period = models.FloatField(null=True)
+    account_benchmark_yesterday_last_period = models.FloatField(null=True)
     user_quantiles = ArrayField(models.BigIntegerField(), default=list)
     account_quantiles = ArrayField(models.BigIntegerField(), default=list)
     scored_event_name_count = models.IntegerField(db_column="scored_names", default=0)
@@ -209,7 +211,8 @@ class Engagement(models.Model):
 
     ``raw`` is the sum of count times weight over the scored events in the window;
     ``raw_yesterday`` and ``raw_last_period`` are the same for the windows that ended one day and
-    one lookback before. ``event_count`` is the number of scored events in the window,
+    one lookback before, ``raw_yesterday_last_period`` for the one that ended both before; None in a
+    row that the release before wrote. ``event_count`` is the number of scored events in the window,
     ``active_days`` of distinct UTC days with one, and ``name_count`` of distinct scored event
     names. ``last_active_at`` is the time of the last scored event ever. The score from 0 to 100 is
     not stored: it is a function of ``raw`` and the set's benchmark (``engagement.scores.formula``).
@@ -224,6 +227,7 @@ class Engagement(models.Model):
     raw = models.BigIntegerField()
     raw_yesterday = models.BigIntegerField(default=0)
     raw_last_period = models.BigIntegerField(default=0)
+    raw_yesterday_last_period = models.BigIntegerField(null=True)
     event_count = models.BigIntegerField()
     active_days = models.PositiveSmallIntegerField()
     name_count = models.IntegerField(default=0)

@@ -30,8 +30,8 @@ from engagement.money import MRR_LABEL, MRR_TRAIT, mrr_of
 from engagement.rules import license_events
 from engagement.rules.trait_filters import TraitNumber, TraitText, TraitType
 from engagement.scopes import ACCOUNTS, SubjectKind
-from engagement.segments.insight_filters import compared_change
-from engagement.segments.metric_filters import change_in_tenths
+from engagement.segments.insight_filters import unless_new
+from engagement.segments.metric_filters import change_in_tenths, complete_change_in_tenths
 
 ColumnType: TypeAlias = Literal["integer", "number", "text", "boolean", "time", "day", "json"]
 USERS_ONLY: Final[tuple[Scope, ...]] = ("user",)
@@ -138,10 +138,10 @@ def _sort_keys(column: str, score_set: ScoreSet, kind: SubjectKind) -> list[Any]
     match column:
         case "score":
             return [F("raw")]
-        case "change" if kind is ACCOUNTS:
-            return [compared_change(score_set)]
-        case "change":
-            return [change_in_tenths(score_set, kind)]
+        case "change" | "change_complete_days":
+            expression = change_in_tenths if column == "change" else complete_change_in_tenths
+            change = expression(score_set, kind)
+            return [unless_new(score_set, change) if kind is ACCOUNTS else change]
         case "last_active":
             return [F("last_active_at")]
         case "first_seen":
@@ -240,7 +240,7 @@ def _all_traits(facts: Facts) -> str:
 # --- All columns ----------------------------------------------------------------------------
 
 # Their first order is the ascending one.
-_ASCENDING = {"change", "name", "account", "renewal"}
+_ASCENDING = {"change", "change_complete_days", "name", "account", "renewal"}
 
 
 def _column(
@@ -264,7 +264,12 @@ _ALL = (
     # Those with an order, in the order in which the read API lists them.
     _column("score", "number", "scores.now", "the score, 0 to 100", "score"),
     _column(
-        "score_change", "number", "scores.change", "the difference of both", "change", "Change"
+        *("score_change", "number", "scores.change"),
+        *("score less score_last_period, with a today that is not over", "change"),
+    ),
+    _column(
+        *("score_change_complete_days", "number", "scores.complete_change"),
+        *("the same of the day before, when all days were over", "change_complete_days", "Change"),
     ),
     _column(
         *("last_active_at", "time", "row.last_active_at", "the last scored event"),

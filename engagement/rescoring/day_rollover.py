@@ -12,6 +12,7 @@ from django.db.models import Q
 
 from core.database import locks, nodes, sql
 from engagement.models import DailyBenchmark, ScoreSet
+from engagement.models.scores import FORMULA_VERSION
 from engagement.rescoring import stamping
 from engagement.scores import audiences, event_names, past_benchmarks, rescore_queue
 from engagement.scores.raw import USERS_SEEN_WITHIN_DAYS
@@ -37,6 +38,17 @@ _ENQUEUE_ACCOUNTS_SEEN: LiteralString = """
         SELECT DISTINCT d.account_id FROM engagement_dailycount d
         WHERE d.product_id = %(product)s AND d.account_id <> 0
           AND d.day BETWEEN %(unseen_from)s AND %(unseen_until)s) AS unseen
+"""
+# Rows that a worker of the release before has written, also in sets of this formula.
+_ENQUEUE_INCOMPLETE: LiteralString = """
+    INSERT INTO engagement_stalemark (product_id, user_id, account_id)
+    SELECT product_id, user_id, NULL::bigint FROM engagement_userengagement
+    WHERE product_id = %(product)s AND score_set_id = %(score_set)s
+      AND raw_yesterday_last_period IS NULL
+    UNION ALL
+    SELECT product_id, NULL::bigint, account_id FROM engagement_accountengagement
+    WHERE product_id = %(product)s AND score_set_id = %(score_set)s
+      AND raw_yesterday_last_period IS NULL
 """
 
 
@@ -67,6 +79,9 @@ def _roll_over_set(score_set: ScoreSet, today: date) -> None:
     assert score_set.scored_day is not None
     earlier, later = sorted((score_set.scored_day, today))
     _enqueue_subjects(score_set, earlier, later)
+    if score_set.formula_version >= FORMULA_VERSION:
+        own = {"product": score_set.product_id, "score_set": score_set.pk}
+        sql.execute(_ENQUEUE_INCOMPLETE, own)
     audiences.enqueue_changed_members(score_set, today)
     rescore_queue.enqueue([rescore_queue.rescore_days_since(score_set.product_id, earlier)])
     DailyBenchmark.objects.filter(score_set=score_set, day__gt=today).delete()
@@ -87,15 +102,15 @@ def _enqueue_subjects(score_set: ScoreSet, before: date, today: date) -> None:
     """Enqueue the subjects with counts on the days that a window leaves or enters.
 
     From *before* to *today* each window leaves the days at its old start and enters those after
-    its old end; on the way back it is the other way round. The windows of yesterday and of the last
-    period end where others start.
+    its old end; on the way back it is the other way round. The windows of yesterday, of the last
+    period, and of the one before yesterday's end where others start, or a day later.
     """
     lookback, day = timedelta(days=score_set.lookback_days), timedelta(days=1)
     sql.execute(
         _ENQUEUE_CROSSING,
         {
             "product": score_set.product_id,
-            "ended_from": before - 2 * lookback + day,
+            "ended_from": before - 2 * lookback,
             "ended_until": today - 2 * lookback,
             "passed_from": before - lookback,
             "passed_until": today - lookback,

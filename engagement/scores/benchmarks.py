@@ -126,12 +126,16 @@ def _percentiles(score_set: ScoreSet, kind: SubjectKind) -> tuple[float | None, 
     return benchmark, quantiles or []
 
 
+# The ends of the names of the benchmarks of past days.
+_COMPARED = ("_yesterday", "_last_period", "_yesterday_last_period")
 _BENCHMARKS_OF_ROWS: LiteralString = """
     SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY raw) FILTER (WHERE raw > 0),
            percentile_cont(0.9) WITHIN GROUP (ORDER BY raw_yesterday)
                FILTER (WHERE raw_yesterday > 0),
            percentile_cont(0.9) WITHIN GROUP (ORDER BY raw_last_period)
                FILTER (WHERE raw_last_period > 0),
+           percentile_cont(0.9) WITHIN GROUP (ORDER BY raw_yesterday_last_period)
+               FILTER (WHERE raw_yesterday_last_period > 0),
            percentile_disc(%(fractions)b::float8[]) WITHIN GROUP (ORDER BY raw)
                FILTER (WHERE raw > 0)
     FROM {table} WHERE score_set_id = %(score_set)s AND product_id = %(product)s
@@ -143,21 +147,17 @@ def set_from_rows(score_set: ScoreSet, kind: SubjectKind) -> None:
 
     For a set of a what-if, which has no benchmarks of past days.
     """
-    ((now, yesterday, last_period, quantiles),) = sql.fetch(
+    ((*benchmarks, quantiles),) = sql.fetch(
         _of_kind(_BENCHMARKS_OF_ROWS, kind), _parameters(score_set)
     )
-    setattr(score_set, f"{kind.scope}_benchmark", now)
-    setattr(score_set, f"{kind.scope}_benchmark_yesterday", yesterday)
-    setattr(score_set, f"{kind.scope}_benchmark_last_period", last_period)
+    for of, benchmark in zip(("", *_COMPARED), benchmarks, strict=True):
+        setattr(score_set, f"{kind.scope}_benchmark{of}", benchmark)
     setattr(score_set, f"{kind.scope}_quantiles", quantiles or [])
     score_set.scored_event_name_count = event_names.count_scored_names(score_set)
 
 
 _COMPARISON_FIELDS = [
-    "user_benchmark_yesterday",
-    "user_benchmark_last_period",
-    "account_benchmark_yesterday",
-    "account_benchmark_last_period",
+    *(f"{kind.scope}_benchmark{of}" for kind in (USERS, ACCOUNTS) for of in _COMPARED),
     "cached_counts_stale",
     "watches_stale",
 ]
@@ -173,11 +173,12 @@ _COMPUTED_FIELDS = [
 
 
 def _set_comparison_benchmarks(score_set: ScoreSet, day: date) -> None:
-    """Set the benchmarks of one day and of one lookback before *day*."""
-    users, accounts = benchmarks_on(score_set, day - timedelta(days=1))
-    score_set.user_benchmark_yesterday, score_set.account_benchmark_yesterday = users, accounts
-    users, accounts = benchmarks_on(score_set, day - timedelta(days=score_set.lookback_days))
-    score_set.user_benchmark_last_period, score_set.account_benchmark_last_period = users, accounts
+    """Set the benchmarks of one day, of one lookback, and of both before *day*."""
+    lookback = score_set.lookback_days
+    for of, days in zip(_COMPARED, (1, lookback, lookback + 1), strict=True):
+        users, accounts = benchmarks_on(score_set, day - timedelta(days=days))
+        setattr(score_set, f"user_benchmark{of}", users)
+        setattr(score_set, f"account_benchmark{of}", accounts)
 
 
 def benchmarks_on(score_set: ScoreSet, day: date) -> tuple[float | None, float | None]:

@@ -91,6 +91,8 @@ def _scores(
     raw[-1], raw[-2] = row.raw, row.raw_yesterday
     if lookback < DAYS:
         raw[-1 - lookback] = row.raw_last_period
+    if lookback + 1 < DAYS and row.raw_yesterday_last_period is not None:
+        raw[-2 - lookback] = row.raw_yesterday_last_period
     return [rounded_score(*pair) for pair in zip(raw, benchmarks, strict=True)]
 
 

@@ -23,14 +23,18 @@ class DayScore(NamedTuple):
 
 @dataclass(frozen=True)
 class EventPoints:
-    """The points that one event name adds to a raw score: count times weight."""
+    """The points that one event name adds to a raw score: count times weight.
+
+    ``yesterday_points`` belong to ``raw_yesterday``, and ``before_points`` to
+    ``raw_yesterday_last_period``: with these, the change over complete days compares it.
+    """
 
     name: str
     weight: int
     count: int
     points: int
-    last_period_count: int
-    last_period_points: int
+    yesterday_points: int
+    before_points: int
 
 
 @dataclass(frozen=True)
@@ -65,15 +69,21 @@ WHERE_SCORED: LiteralString = """
         ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
     WHERE d.product_id = %(product)s AND COALESCE(w.weight, %(default_weight)s) > 0
 """
+# What daily counts "d" since ``yesterday_last_period_from`` add to the three raw scores.
+COUNTS: LiteralString = """
+    COALESCE(sum(d.count) FILTER (WHERE d.day >= %(first_day)s), 0) AS count,
+    COALESCE(sum(d.count) FILTER (WHERE d.day >= %(yesterday_from)s AND d.day < %(today)s), 0)
+        AS yesterday_count,
+    COALESCE(sum(d.count) FILTER (WHERE d.day < %(yesterday_from)s
+        AND d.day >= %(yesterday_last_period_from)s), 0) AS before_count
+"""
 _BREAKDOWN: LiteralString = f"""
-    SELECT n.name, COALESCE(w.weight, %(default_weight)s),
-           COALESCE(sum(d.count) FILTER (WHERE d.day >= %(first_day)s), 0),
-           COALESCE(sum(d.count) FILTER (WHERE d.day < %(first_day)s), 0)
+    SELECT n.name, COALESCE(w.weight, %(default_weight)s), {COUNTS}
     FROM engagement_dailycount d
     JOIN engagement_eventname n ON n.id = d.event_name_id AND n.product_id = %(product)s
     {{join_users}}
     {WHERE_SCORED} AND d.{{id_column}} = %(subject)s
-      AND d.day BETWEEN %(last_period_from)s AND %(today)s
+      AND d.day BETWEEN %(yesterday_last_period_from)s AND %(today)s
     GROUP BY n.id, n.name, 2
 """
 _ALL_TIME: LiteralString = f"""
@@ -115,18 +125,15 @@ _SUMMARY: LiteralString = f"""
         FROM (SELECT %(product)s::bigint AS product_id, * FROM by_day) d
         {WHERE_SCORED}
     )
-    SELECT n.name, NULL, s.weight, s.count, s.now, s.before
+    SELECT n.name, NULL, s.weight, s.total, s.count, s.yesterday_count, s.before_count
     FROM (
-        SELECT event_name_id, weight, sum(count) AS count,
-            COALESCE(sum(count) FILTER (WHERE day >= %(first_day)s), 0) AS now,
-            COALESCE(sum(count) FILTER (
-                WHERE day < %(first_day)s AND day >= %(last_period_from)s), 0) AS before
-        FROM scored GROUP BY event_name_id, weight
+        SELECT d.event_name_id, d.weight, sum(d.count) AS total, {COUNTS}
+        FROM scored d GROUP BY d.event_name_id, d.weight
     ) s
     LEFT JOIN engagement_eventname n ON n.product_id = %(product)s AND n.id = s.event_name_id
-        AND s.now + s.before > 0
+        AND s.count + s.yesterday_count + s.before_count > 0
     UNION ALL
-    SELECT NULL, day, NULL, sum(count * weight), NULL, NULL
+    SELECT NULL, day, NULL, sum(count * weight), NULL, NULL, NULL
     FROM scored WHERE day IS NOT NULL GROUP BY day
 """
 
@@ -137,34 +144,43 @@ def summarize_counts(score_set: ScoreSet, scope: Scope, subject_id: int) -> Coun
     rows = fetch_counts(_SUMMARY, score_set, get_kind(scope), subject_id, days_from=days_from)
     by_name = [(name, *numbers) for name, day, *numbers in rows if day is None]
     return CountSummary(
-        AllTimeTotals(sum(int(count) for _, _, count, _, _ in by_name), len(by_name)),
+        AllTimeTotals(sum(int(total) for _, _, total, *_ in by_name), len(by_name)),
         sort_by_points(
             [
-                event_points(name, weight, now, before)
-                for name, weight, _, now, before in by_name
+                event_points(name, weight, *counts)
+                for name, weight, _, *counts in by_name
                 if name is not None
             ]
         ),
-        {day: int(points) for _, day, _, points, _, _ in rows if day is not None},
+        {day: int(points) for _, day, _, points, *_ in rows if day is not None},
     )
 
 
 def score_breakdown(score_set: ScoreSet, scope: Scope, subject_id: int) -> list[EventPoints]:
-    """The subject's raw score by event name, most points first, with those of the last period.
+    """The subject's raw score by event name, most points first, with those of complete days.
 
-    The points add up to the raw score, those of the last period to that of the last period.
+    The points add up to the raw score.
     """
     rows = fetch_counts(_BREAKDOWN, score_set, get_kind(scope), subject_id)
     return sort_by_points([event_points(*row) for row in rows])
 
 
-def event_points(name: str, weight: int, count: int, last_period_count: int) -> EventPoints:
-    now, before = int(count), int(last_period_count)
-    return EventPoints(name, weight, now, now * weight, before, before * weight)
+def event_points(name: str, weight: int, *counts: int) -> EventPoints:
+    """*counts* are those of ``COUNTS``."""
+    now, yesterday, before = (int(count) for count in counts)
+    return EventPoints(name, weight, now, now * weight, yesterday * weight, before * weight)
 
 
 def sort_by_points(events: Sequence[EventPoints]) -> list[EventPoints]:
-    return sorted(events, key=lambda event: (-event.points, -event.last_period_points, event.name))
+    return sorted(
+        events,
+        key=lambda event: (
+            -event.points,
+            -event.yesterday_points,
+            -event.before_points,
+            event.name,
+        ),
+    )
 
 
 def all_time_totals(score_set: ScoreSet, scope: Scope, subject_id: int) -> AllTimeTotals:
@@ -216,6 +232,8 @@ def score_history(
         days[-2]: row.raw_yesterday,
         last_day - timedelta(days=lookback): row.raw_last_period,
     }
+    if row.raw_yesterday_last_period is not None:
+        raw[last_day - timedelta(days=lookback + 1)] = row.raw_yesterday_last_period
     benchmarks = _benchmarks(score_set, kind, days)
     return [DayScore(day, rounded_score(raw[day], benchmarks[day])) for day in days]
 

@@ -23,13 +23,20 @@ MAX_SEATS = 1_000_000_000
 
 @dataclass(frozen=True)
 class Scores:
-    """A score from 0 to 100 with one decimal: now, a day ago, and one lookback ago."""
+    """A score from 0 to 100 with one decimal: now, a day ago, and one lookback ago.
+
+    ``change`` compares now, when today is not over, with one lookback ago. ``complete_change``
+    compares yesterday with ``yesterday_last_period``, one lookback before yesterday. Both are None
+    for a row that was not scored since that was added.
+    """
 
     now: float
     yesterday: float
     last_period: float
     change: float
     trend: Trend
+    yesterday_last_period: float | None = None
+    complete_change: float | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,20 @@ def compute_scores(row: UserEngagement | AccountEngagement, score_set: ScoreSet)
     yesterday = rounded_score(row.raw_yesterday, kind.benchmark(score_set, "_yesterday"))
     last_period = rounded_score(row.raw_last_period, kind.benchmark(score_set, "_last_period"))
     change = score_change(now, last_period)
-    return Scores(now, yesterday, last_period, change, classify_trend(change))
+    before = _known_score(
+        row.raw_yesterday_last_period, kind.benchmark(score_set, "_yesterday_last_period")
+    )
+    complete_change = None if before is None else score_change(yesterday, before)
+    trend = classify_trend(change)
+    return Scores(now, yesterday, last_period, change, trend, before, complete_change)
+
+
+def _known_score(raw: int | None, benchmark: float | None) -> float | None:
+    """The score, or None if the release before wrote the row or the benchmarks. With points there
+    is a benchmark."""
+    if raw is None or (raw > 0 and benchmark is None):
+        return None
+    return rounded_score(raw, benchmark)
 
 
 def _common_metrics(

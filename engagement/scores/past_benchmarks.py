@@ -125,10 +125,12 @@ _BY_DAY: LiteralString = """
             GROUP BY d.day) counts USING (day)) windows
     WHERE day >= %(past_from)s AND raw > 0 GROUP BY day
 """
-# Engagement rows have the raw scores of two past days, so these need neither counts nor a sample.
+# Engagement rows have the raw scores of three past days, so these need neither counts nor a sample,
+# unless the release before wrote some of the rows.
 _OF_COMPARISON: LiteralString = """
-    SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY {raw})
-    FROM {table} WHERE score_set_id = %(score_set)s AND {raw} > 0 AND product_id = %(product)s
+    SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY {raw}) FILTER (WHERE {raw} > 0),
+           COALESCE(bool_and({raw} IS NOT NULL), true)
+    FROM {table} WHERE score_set_id = %(score_set)s AND product_id = %(product)s
 """
 _COUNT: LiteralString = """
     SELECT count(*) FROM {table}
@@ -188,9 +190,20 @@ def _compute_days(score_set: ScoreSet, today: date, first: date, last: date) -> 
 
 def _compute_comparison_days(score_set: ScoreSet, today: date, first: date, last: date) -> None:
     """Compute only the days that scores are compared with. They need no daily counts."""
-    for day in {today - score_set.lookback_days * DAY, today - DAY}:
+    for day in _comparison_columns(score_set, today):
         if first <= day <= last:
             _compute_days(score_set, today, day, day)
+
+
+def _comparison_columns(score_set: ScoreSet, today: date) -> dict[date, LiteralString]:
+    """The days that scores are compared with, and the columns that have their raw scores."""
+    lookback = score_set.lookback_days * DAY
+    # With a lookback of one day, the first of the next two is yesterday, too.
+    return {
+        today - lookback: "raw_last_period",
+        today - DAY: "raw_yesterday",
+        today - DAY - lookback: "raw_yesterday_last_period",
+    }
 
 
 def _days(first: date, last: date) -> list[date]:
@@ -202,13 +215,14 @@ def _benchmarks(
 ) -> _Benchmarks:
     table = kind.engagement_table
     first, last, today = parameters["past_from"], parameters["past_until"], parameters["today"]
-    # With a lookback of one day both are yesterday.
-    comparison: dict[date, LiteralString] = {
-        today - score_set.lookback_days * DAY: "raw_last_period",
-        today - DAY: "raw_yesterday",
-    }
+    exact: _Benchmarks = {}
+    for day, raw in _comparison_columns(score_set, today).items():
+        if first <= day <= last:
+            statement = _OF_COMPARISON.format(table=table, raw=raw)
+            ((benchmark, is_known),) = sql.fetch(statement, parameters)
+            exact |= {day: benchmark} if is_known else {}
     benchmarks: _Benchmarks = {}
-    if any(day not in comparison for day in _days(first, last)):
+    if any(day not in exact for day in _days(first, last)):
         ((active,),) = sql.fetch(_COUNT.format(table=table), parameters)
         statement = _BY_DAY.format(
             table=table,
@@ -217,12 +231,7 @@ def _benchmarks(
         )
         one_in = -(-active // sample_size) or 1
         benchmarks = dict(sql.fetch(statement, parameters | {"one_in": one_in}))
-    for day, raw in comparison.items():
-        if first <= day <= last:
-            ((benchmarks[day],),) = sql.fetch(
-                _OF_COMPARISON.format(table=table, raw=raw), parameters
-            )
-    return benchmarks
+    return benchmarks | exact
 
 
 def delete_expired(today: date) -> None:

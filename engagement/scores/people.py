@@ -11,6 +11,7 @@ from typing import Literal, LiteralString, NamedTuple, TypeAlias
 from engagement.models import ScoreSet
 from engagement.scopes import ACCOUNTS
 from engagement.scores.history import (
+    COUNTS,
     WHERE_SCORED,
     EventPoints,
     event_points,
@@ -23,18 +24,21 @@ Group: TypeAlias = Literal["active", "came", "quiet"]
 
 
 class PersonPoints(NamedTuple):
-    """The points of a user in the account: in the window, and in the period before."""
+    """The points of a user in the account, as those of an event name (``EventPoints``)."""
 
     user_id: int
     points: int
-    last_period_points: int
+    yesterday_points: int
+    before_points: int
 
 
 @dataclass(frozen=True)
 class People:
     """Users of one group, most points first, and the number of users in each group.
 
-    ``before`` is the number of users who were active in the period before.
+    ``active`` are those with points in the window. ``before`` is the number of users who were
+    active in the period before the one that ended yesterday: ``quiet`` of them were not since, and
+    ``came`` are active and were not.
     """
 
     rows: list[PersonPoints]
@@ -55,46 +59,46 @@ class Activity:
 
 _CONDITIONS: dict[Group, LiteralString] = {
     "active": "points > 0",
-    "came": "points > 0 AND last_period_points = 0",
-    "quiet": "points = 0 AND last_period_points > 0",
+    "came": "points > 0 AND before_points = 0",
+    "quiet": "points = 0 AND yesterday_points = 0 AND before_points > 0",
 }
 # Daily counts are added up first: a user has many of an event, and each costs a join otherwise.
 _ACTIVITY: LiteralString = f"""
     WITH pair AS MATERIALIZED (
-        SELECT d.product_id, d.user_id, d.event_name_id,
-            COALESCE(sum(d.count) FILTER (WHERE d.day >= %(first_day)s), 0) AS count,
-            COALESCE(sum(d.count) FILTER (WHERE d.day < %(first_day)s), 0) AS last_period_count
+        SELECT d.product_id, d.user_id, d.event_name_id, {COUNTS}
         FROM engagement_dailycount d
         WHERE d.product_id = %(product)s AND d.{{id_column}} = %(subject)s
-            AND d.day BETWEEN %(last_period_from)s AND %(today)s
+            AND d.day BETWEEN %(yesterday_last_period_from)s AND %(today)s
         GROUP BY d.product_id, d.user_id, d.event_name_id
     ),
     scored AS MATERIALIZED (
-        SELECT d.user_id, d.event_name_id, d.count, d.last_period_count,
+        SELECT d.user_id, d.event_name_id, d.count, d.yesterday_count, d.before_count,
             COALESCE(w.weight, %(default_weight)s) AS weight
         FROM pair d {{join_users}}
         {WHERE_SCORED}
     ),
     person AS MATERIALIZED (
         SELECT user_id, sum(count * weight)::bigint AS points,
-            sum(last_period_count * weight)::bigint AS last_period_points
+            sum(yesterday_count * weight)::bigint AS yesterday_points,
+            sum(before_count * weight)::bigint AS before_points
         FROM scored GROUP BY user_id
     ),
     listed AS (
         SELECT * FROM person WHERE <condition>
-        ORDER BY points DESC, last_period_points DESC, user_id LIMIT %(limit)s
+        ORDER BY points DESC, yesterday_points DESC, before_points DESC, user_id
+        LIMIT %(limit)s
     )
     SELECT 'total', NULL, COALESCE(sum(points), 0)::bigint,
-        count(*) FILTER (WHERE points > 0),
-        count(*) FILTER (WHERE points > 0 AND last_period_points = 0),
-        count(*) FILTER (WHERE points = 0),
-        count(*) FILTER (WHERE last_period_points > 0)
+        count(*) FILTER (WHERE {_CONDITIONS["active"]}),
+        count(*) FILTER (WHERE {_CONDITIONS["came"]}),
+        count(*) FILTER (WHERE {_CONDITIONS["quiet"]}),
+        count(*) FILTER (WHERE before_points > 0)
     FROM person
     UNION ALL
-    SELECT 'person', NULL, user_id, points, last_period_points, NULL, NULL FROM listed
+    SELECT 'person', NULL, user_id, points, yesterday_points, before_points, NULL FROM listed
     UNION ALL
-    SELECT 'event', n.name, s.weight, sum(s.count)::bigint, sum(s.last_period_count)::bigint,
-        NULL, NULL
+    SELECT 'event', n.name, s.weight, sum(s.count)::bigint, sum(s.yesterday_count)::bigint,
+        sum(s.before_count)::bigint, NULL
     FROM scored s
     JOIN engagement_eventname n ON n.product_id = %(product)s AND n.id = s.event_name_id
     GROUP BY n.id, n.name, s.weight
@@ -132,11 +136,18 @@ def account_activity(
         if kind == "total":
             totals = tuple(numbers)
         elif kind == "person":
-            people.append(PersonPoints(*numbers[:3]))
+            people.append(PersonPoints(*numbers[:4]))
         else:
-            events.append(event_points(name, *numbers[:3]))
+            events.append(event_points(name, *numbers[:4]))
     # A union has no order.
-    people.sort(key=lambda person: (-person.points, -person.last_period_points, person.user_id))
+    people.sort(
+        key=lambda person: (
+            -person.points,
+            -person.yesterday_points,
+            -person.before_points,
+            person.user_id,
+        )
+    )
     return Activity(sort_by_points(events), People(people, *totals))
 
 

@@ -112,6 +112,7 @@ def query_parameters(score_set: ScoreSet, today: date) -> dict[str, Any]:
         "first_day": first_day,
         "yesterday_from": first_day - timedelta(days=1),
         "last_period_from": first_day - timedelta(days=score_set.lookback_days),
+        "yesterday_last_period_from": first_day - timedelta(days=score_set.lookback_days + 1),
         "seen_from": today - timedelta(days=USERS_SEEN_WITHIN_DAYS - 1),
     }
 

@@ -4,21 +4,23 @@
 -- account: all identified users, or those in the audience.
 INSERT INTO engagement_accountengagement AS e (
     product_id, score_set_id, account_id, active_users, total_users, raw, raw_yesterday,
-    raw_last_period, event_count, active_days, name_count, last_active_at, top_user_points,
-    name_count_last_period, active_users_last_period)
+    raw_last_period, raw_yesterday_last_period, event_count, active_days, name_count,
+    last_active_at, top_user_points, name_count_last_period, active_users_last_period)
 WITH counted_user AS NOT MATERIALIZED ({counted_users})
 SELECT
     %(product)s::bigint, %(score_set)s, a.id, n.active_users, members.count + n.former_users,
     COALESCE(n.raw, 0), COALESCE(n.raw_yesterday, 0), COALESCE(n.raw_last_period, 0),
-    COALESCE(n.event_count, 0), COALESCE(n.active_days, 0), COALESCE(n.name_count, 0),
-    COALESCE(n.last_at, earlier.last_at), COALESCE(n.top_user_points, 0),
-    COALESCE(n.name_count_last_period, 0), COALESCE(n.active_users_last_period, 0)
+    COALESCE(n.raw_yesterday_last_period, 0), COALESCE(n.event_count, 0),
+    COALESCE(n.active_days, 0), COALESCE(n.name_count, 0), COALESCE(n.last_at, earlier.last_at),
+    COALESCE(n.top_user_points, 0), COALESCE(n.name_count_last_period, 0),
+    COALESCE(n.active_users_last_period, 0)
 FROM engagement_account a
 LEFT JOIN LATERAL (
     SELECT
         sum(raw) FILTER (WHERE is_user) AS raw,
         sum(raw_yesterday) FILTER (WHERE is_user) AS raw_yesterday,
         sum(raw_last_period) FILTER (WHERE is_user) AS raw_last_period,
+        sum(raw_yesterday_last_period) FILTER (WHERE is_user) AS raw_yesterday_last_period,
         sum(event_count) FILTER (WHERE is_user) AS event_count,
         bit_count(bit_or(days) FILTER (WHERE is_user)::bit(32)) AS active_days,
         max(last_at) FILTER (WHERE is_user) AS last_at,
@@ -38,6 +40,7 @@ LEFT JOIN LATERAL (
             sum(recent * weight) AS raw,
             sum(yesterday * weight) AS raw_yesterday,
             sum(last_period * weight) AS raw_last_period,
+            sum(yesterday_last_period * weight) AS raw_yesterday_last_period,
             sum(recent) FILTER (WHERE weight > 0) AS event_count,
             sum(last_period) FILTER (WHERE weight > 0) AS last_period,
             bit_or(days) FILTER (WHERE weight > 0) AS days,
@@ -58,6 +61,10 @@ LEFT JOIN LATERAL (
                     sum(d.count)
                         FILTER (WHERE d.day >= %(last_period_from)s AND d.day < %(first_day)s)
                         AS last_period,
+                    sum(d.count)
+                        FILTER (WHERE d.day >= %(yesterday_last_period_from)s
+                            AND d.day < %(yesterday_from)s)
+                        AS yesterday_last_period,
                     bit_or(1 << (%(today)s::date - d.day))
                         FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS days,
                     max(d.last_at) AS last_at
@@ -101,6 +108,7 @@ ON CONFLICT (product_id, score_set_id, account_id) DO UPDATE SET
     raw = EXCLUDED.raw,
     raw_yesterday = EXCLUDED.raw_yesterday,
     raw_last_period = EXCLUDED.raw_last_period,
+    raw_yesterday_last_period = EXCLUDED.raw_yesterday_last_period,
     event_count = EXCLUDED.event_count,
     active_days = EXCLUDED.active_days,
     name_count = EXCLUDED.name_count,
@@ -108,11 +116,12 @@ ON CONFLICT (product_id, score_set_id, account_id) DO UPDATE SET
     top_user_points = EXCLUDED.top_user_points,
     name_count_last_period = EXCLUDED.name_count_last_period,
     active_users_last_period = EXCLUDED.active_users_last_period
-WHERE (e.active_users, e.total_users, e.raw, e.raw_yesterday, e.raw_last_period, e.event_count,
-       e.active_days, e.name_count, e.last_active_at, e.top_user_points, e.name_count_last_period,
-       e.active_users_last_period)
+WHERE (e.active_users, e.total_users, e.raw, e.raw_yesterday, e.raw_last_period,
+       e.raw_yesterday_last_period, e.event_count, e.active_days, e.name_count, e.last_active_at,
+       e.top_user_points, e.name_count_last_period, e.active_users_last_period)
     IS DISTINCT FROM
       (EXCLUDED.active_users, EXCLUDED.total_users, EXCLUDED.raw, EXCLUDED.raw_yesterday,
-       EXCLUDED.raw_last_period, EXCLUDED.event_count, EXCLUDED.active_days, EXCLUDED.name_count,
-       EXCLUDED.last_active_at, EXCLUDED.top_user_points, EXCLUDED.name_count_last_period,
+       EXCLUDED.raw_last_period, EXCLUDED.raw_yesterday_last_period, EXCLUDED.event_count,
+       EXCLUDED.active_days, EXCLUDED.name_count, EXCLUDED.last_active_at,
+       EXCLUDED.top_user_points, EXCLUDED.name_count_last_period,
        EXCLUDED.active_users_last_period)

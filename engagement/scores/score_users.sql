@@ -2,19 +2,20 @@
 --
 -- The planner must know the product: core.database.product_statistics says why.
 INSERT INTO engagement_userengagement AS e (
-    product_id, score_set_id, user_id, raw, raw_yesterday, raw_last_period, event_count,
-    active_days, name_count, last_active_at)
+    product_id, score_set_id, user_id, raw, raw_yesterday, raw_last_period,
+    raw_yesterday_last_period, event_count, active_days, name_count, last_active_at)
 SELECT
     %(product)s::bigint, %(score_set)s, u.id,
     COALESCE(n.raw, 0), COALESCE(n.raw_yesterday, 0), COALESCE(n.raw_last_period, 0),
-    COALESCE(n.event_count, 0), COALESCE(n.active_days, 0), COALESCE(n.name_count, 0),
-    COALESCE(n.last_at, earlier.last_at)
+    COALESCE(n.raw_yesterday_last_period, 0), COALESCE(n.event_count, 0), COALESCE(n.active_days, 0),
+    COALESCE(n.name_count, 0), COALESCE(n.last_at, earlier.last_at)
 FROM engagement_user u
 LEFT JOIN LATERAL (
     SELECT
         sum(recent * weight) AS raw,
         sum(yesterday * weight) AS raw_yesterday,
         sum(last_period * weight) AS raw_last_period,
+        sum(yesterday_last_period * weight) AS raw_yesterday_last_period,
         sum(recent) AS event_count,
         bit_count(bit_or(days)::bit(32)) AS active_days,
         count(*) FILTER (WHERE recent > 0) AS name_count,
@@ -33,13 +34,14 @@ LEFT JOIN LATERAL (
                     AS yesterday,
                 sum(d.count) FILTER (WHERE d.day >= %(last_period_from)s AND d.day < %(first_day)s)
                     AS last_period,
+                sum(d.count) FILTER (WHERE d.day < %(yesterday_from)s) AS yesterday_last_period,
                 bit_or(1 << (%(today)s::date - d.day))
                     FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS days,
                 max(d.last_at) AS last_at
             FROM engagement_dailycount d
             WHERE d.product_id = %(product)s
               AND d.user_id = u.id
-              AND d.day >= %(last_period_from)s
+              AND d.day >= %(yesterday_last_period_from)s
             GROUP BY d.event_name_id
         ) by_name
         LEFT JOIN engagement_scoredevent w
@@ -56,7 +58,7 @@ LEFT JOIN LATERAL (
     WHERE n.last_at IS NULL
       AND d.product_id = %(product)s
       AND d.user_id = u.id
-      AND d.day < %(last_period_from)s
+      AND d.day < %(yesterday_last_period_from)s
       AND COALESCE(w.weight, %(default_weight)s) > 0
     ORDER BY d.day DESC, d.last_at DESC
     LIMIT 1
@@ -67,12 +69,14 @@ ON CONFLICT (product_id, score_set_id, user_id) DO UPDATE SET
     raw = EXCLUDED.raw,
     raw_yesterday = EXCLUDED.raw_yesterday,
     raw_last_period = EXCLUDED.raw_last_period,
+    raw_yesterday_last_period = EXCLUDED.raw_yesterday_last_period,
     event_count = EXCLUDED.event_count,
     active_days = EXCLUDED.active_days,
     name_count = EXCLUDED.name_count,
     last_active_at = EXCLUDED.last_active_at
-WHERE (e.raw, e.raw_yesterday, e.raw_last_period, e.event_count, e.active_days, e.name_count,
-       e.last_active_at)
+WHERE (e.raw, e.raw_yesterday, e.raw_last_period, e.raw_yesterday_last_period, e.event_count,
+       e.active_days, e.name_count, e.last_active_at)
     IS DISTINCT FROM
-      (EXCLUDED.raw, EXCLUDED.raw_yesterday, EXCLUDED.raw_last_period, EXCLUDED.event_count,
-       EXCLUDED.active_days, EXCLUDED.name_count, EXCLUDED.last_active_at)
+      (EXCLUDED.raw, EXCLUDED.raw_yesterday, EXCLUDED.raw_last_period,
+       EXCLUDED.raw_yesterday_last_period, EXCLUDED.event_count, EXCLUDED.active_days,
+       EXCLUDED.name_count, EXCLUDED.last_active_at)

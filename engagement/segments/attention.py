@@ -103,7 +103,7 @@ def _costliest(
         TraitNumber(f"{ACCOUNTS.path}traits", MRR_TRAIT).desc(nulls_last=True),
         licensed_seats(f"{ACCOUNTS.path}traits").desc(nulls_last=True),
         F("total_users").desc(),
-        (F("raw") - F("raw_last_period")).asc(),
+        (F("raw_yesterday") - F("raw_yesterday_last_period")).asc(nulls_last=True),
         F("account_id").asc(),
     )
     rows = (

@@ -59,6 +59,7 @@ _ROW_COLUMNS = (
     "raw",
     "raw_yesterday",
     "raw_last_period",
+    "raw_yesterday_last_period",
     "last_active_at",
     "active_users",
     "total_users",

@@ -62,12 +62,9 @@ def insight_filter(kind: InsightKind, score_set: ScoreSet) -> Q:
     return _FILTERS[kind](_Rows(score_set, score_set.scored_day))
 
 
-def compared_change(score_set: ScoreSet) -> Any:
-    """The change of an ``AccountEngagement`` row's displayed score, in tenths.
-
-    NULL for new accounts, which have no full period to compare with.
-    """
-    change = metric_filters.change_in_tenths(score_set, ACCOUNTS)
+def unless_new(score_set: ScoreSet, change: Any) -> Any:
+    """The change of an ``AccountEngagement`` row's score, an expression; NULL for new accounts,
+    which have no full period to compare with."""
     return Case(When(~insight_filter("new_account", score_set), then=change))
 
 

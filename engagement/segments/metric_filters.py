@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import (
     BigIntegerField,
+    Case,
     Count,
     F,
     FloatField,
@@ -24,6 +25,7 @@ from django.db.models import (
     QuerySet,
     Sum,
     Value,
+    When,
 )
 from django.db.models.functions import Cast, Coalesce, NullIf
 from django.db.models.lookups import GreaterThanOrEqual, LessThan, LessThanOrEqual
@@ -102,6 +104,9 @@ def metric_value(metric: MetricName, score_set: ScoreSet, context: QueryContext)
             return MetricValue(F("raw_last_period"), display)
         case "score_change":
             change = change_in_tenths(score_set, kind)
+            return MetricValue(change, change_from_tenths, minimum=-_MAX_TENTHS)
+        case "score_change_complete_days":
+            change = complete_change_in_tenths(score_set, kind)
             return MetricValue(change, change_from_tenths, minimum=-_MAX_TENTHS)
         case "percentile":
             quantiles = kind.quantiles(score_set)
@@ -270,6 +275,16 @@ def change_in_tenths(score_set: ScoreSet, kind: SubjectKind) -> Any:
     """The change of the displayed score over one lookback, in tenths."""
     now = _ScoreInTenths("raw", kind.benchmark(score_set))
     return now - _ScoreInTenths("raw_last_period", kind.benchmark(score_set, "_last_period"))
+
+
+def complete_change_in_tenths(score_set: ScoreSet, kind: SubjectKind) -> Any:
+    """The same of yesterday, over complete days. NULL where ``Scores.complete_change`` is None."""
+    benchmark = kind.benchmark(score_set, "_yesterday_last_period")
+    yesterday = _ScoreInTenths("raw_yesterday", kind.benchmark(score_set, "_yesterday"))
+    change = yesterday - _ScoreInTenths("raw_yesterday_last_period", benchmark)
+    if benchmark is not None:
+        return change
+    return Case(When(raw_yesterday_last_period=0, then=change))
 
 
 def score_in_tenths(raw: str, benchmark: float | None) -> Func:

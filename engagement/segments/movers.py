@@ -1,4 +1,4 @@
-"""The accounts whose scores moved most over one lookback, and the new accounts."""
+"""The accounts whose scores moved most over complete days, and the new accounts."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -7,18 +7,18 @@ from django.db.models import QuerySet
 
 from engagement.models import Account, AccountEngagement, ScoreSet
 from engagement.scopes import ACCOUNTS
-from engagement.scores.formula import rounded_score, score_change
-from engagement.segments.insight_filters import compared_change, insight_filter
+from engagement.scores.metrics import Scores, compute_scores
+from engagement.segments.insight_filters import insight_filter, unless_new
+from engagement.segments.metric_filters import complete_change_in_tenths
 
 MOVERS_PER_SIDE = 5
 
 
 class Mover(NamedTuple):
-    """An account with its displayed score and the change of that over one lookback."""
+    """An account with its displayed scores."""
 
     account: Account
-    score: float
-    change: float
+    scores: Scores
 
 
 class Movers(NamedTuple):
@@ -37,9 +37,11 @@ def find_movers(score_set: ScoreSet) -> Movers:
     """The set's movers. Reads every account row of the set."""
     if score_set.scored_day is None:
         return NO_MOVERS
-    rows = _rows(score_set).annotate(tenths=compared_change(score_set))
-    rising = rows.filter(tenths__gt=0).order_by("-tenths", "-raw", "-account_id")
-    falling = rows.filter(tenths__lt=0).order_by("tenths", "-raw_last_period", "-account_id")
+    change = complete_change_in_tenths(score_set, ACCOUNTS)
+    rows = _rows(score_set).annotate(tenths=unless_new(score_set, change))
+    rising = rows.filter(tenths__gt=0).order_by("-tenths", "-raw_yesterday", "-account_id")
+    before = "-raw_yesterday_last_period"
+    falling = rows.filter(tenths__lt=0).order_by("tenths", before, "-account_id")
     is_new = insight_filter("new_account", score_set)
     new = rows.filter(is_new).order_by("-raw", "-account_id")
     return Movers(*(_movers(score_set, ids[:MOVERS_PER_SIDE]) for ids in (rising, falling, new)))
@@ -65,9 +67,4 @@ def _rows(score_set: ScoreSet) -> QuerySet[Any]:
 
 
 def _movers(score_set: ScoreSet, rows: Iterable[AccountEngagement]) -> list[Mover]:
-    movers = []
-    for row in rows:
-        now = rounded_score(row.raw, score_set.account_benchmark)
-        before = rounded_score(row.raw_last_period, score_set.account_benchmark_last_period)
-        movers.append(Mover(row.account, now, score_change(now, before)))
-    return movers
+    return [Mover(row.account, compute_scores(row, score_set)) for row in rows]

@@ -194,7 +194,12 @@ SEGMENTS: tuple[SegmentOf, ...] = (
         "Paid plans losing interest",
         [
             {"kind": "trait", "trait": "plan", "operator": "is_not", "value": "Free"},
-            {"kind": "metric", "metric": "score_change", "operator": "at_most", "value": -5},
+            {
+                "kind": "metric",
+                "metric": "score_change_complete_days",
+                "operator": "at_most",
+                "value": -5,
+            },
         ],
     ),
     (

@@ -16,6 +16,7 @@ _REFERENCE = "#/$defs/{name}"
 class MoverRecord(records.AccountName):
     score: records.Score
     score_change: records.Change
+    score_change_complete_days: records.CompleteChange
 
 
 class NewAccountRecord(records.AccountName):
@@ -23,8 +24,8 @@ class NewAccountRecord(records.AccountName):
 
 
 class Movers(TypedDict):
-    """The accounts that moved most, largest change first. New ones have no score to compare with:
-    of them, those with the highest scores."""
+    """The accounts that moved most over complete days, largest change first. New ones have no score
+    to compare with: of them, those with the highest scores."""
 
     lookback_days: NotRequired[int]
     rising: list[MoverRecord]

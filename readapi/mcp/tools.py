@@ -11,6 +11,7 @@ from engagement.metric_names import Scope
 from engagement.models import Product
 from engagement.rules import license_events
 from engagement.scopes import get_kind
+from engagement.scores.metrics import Scores
 from engagement.search import lookup
 from engagement.segments import counts
 from engagement.segments.insight_filters import INSIGHT_KINDS
@@ -195,6 +196,13 @@ def _find(ranking: Ranking, view_class: type[ReadView], call: Call) -> Json:
     return answer | ({"note": CUT_OFF} if has_more else {})
 
 
+def _changes(scores: Scores) -> Json:
+    return {
+        "score_change": scores.change,
+        "score_change_complete_days": scores.complete_change,
+    }
+
+
 def _movers(call: Call) -> Json:
     rights.require_kinds(call.token, ["account"])
     workspace = queries.workspace(call.product, _workspace_id(call), with_counts=True)
@@ -209,8 +217,8 @@ def _movers(call: Call) -> Json:
                     "id": mover.account.pk,
                     "tracking_id": mover.account.external_id,
                     "name": mover.account.name,
-                    "score": mover.score,
-                    **({} if direction == "new" else {"score_change": mover.change}),
+                    "score": mover.scores.now,
+                    **({} if direction == "new" else _changes(mover.scores)),
                 }
                 for mover in getattr(movers, direction)
             ]
@@ -372,8 +380,8 @@ _TOOLS = [
     Tool(
         "who_moved",
         "Who moved",
-        "The accounts whose scores rose and fell most over one lookback, and the new accounts with "
-        "the highest scores.",
+        "The accounts whose scores rose and fell most over one lookback of complete days, and the "
+        "new accounts with the highest scores.",
         _WORKSPACE,
         (),
         schemas.plain(schemas.Movers),

@@ -66,7 +66,7 @@ def test_the_page_shows_who_carries_the_account_who_came_and_who_went_quiet(
     assert root.get(page(initech), {"people": "x"}).context["people"].tabs[0].is_current
 
 
-def test_events_show_counts_and_points_now_before_and_the_difference(
+def test_events_show_their_points_and_how_complete_days_changed(
     root: Client, initech: Account
 ) -> None:
     html = root.get(page(initech)).content.decode()
@@ -74,10 +74,29 @@ def test_events_show_counts_and_points_now_before_and_the_difference(
     rows = [re.sub(r"<[^>]+>", " ", row).split() for row in body.split("</tr>")[:-1]]
     # An event that nobody does any more is listed, too.
     assert rows == [
-        ["opened", "1", "9", "2", "+7", "9", "2", "+7"],
-        ["shared", "1", "1", "0", "+1", "1", "0", "+1"],
-        ["exported", "1", "0", "3", "\N{MINUS SIGN}3", "0", "3", "\N{MINUS SIGN}3"],
+        ["opened", "1", "9", "9", "9", "2", "+7"],
+        ["shared", "1", "1", "1", "1", "0", "+1"],
+        ["exported", "1", "0", "0", "0", "3", "\N{MINUS SIGN}3"],
     ]
+
+
+def test_today_changes_nothing_until_it_is_over(root: Client, initech: Account) -> None:
+    def texts() -> tuple[str, list[str], str]:
+        html = root.get(page(initech)).content.decode()
+        change = html.split("/ 100</span>")[1].split("</p>")[0]
+        differences = re.findall(r'data-label="(?:Before|Difference)">([^<]*)<', html)
+        return change, differences, html.split('id="people-heading"')[1].split("<nav")[0]
+
+    before = texts()
+    assert "unchanged in the 7 days through yesterday" in before[0]
+    tell(initech.product, *(track("ann", "opened", -2) for _ in range(50)))
+    rescore(NOON)
+    assert texts() == before
+    # Somebody who is here today is not gone. One who comes on each first day of a week is not, too.
+    tell(initech.product, track("cyd", "exported", -1))
+    rescore(NOON)
+    sentence = "1 of the 3 people who were active in the 7 days before have gone quiet"
+    assert sentence.replace("have", "has") in root.get(page(initech)).content.decode()
 
 
 def test_the_chart_has_a_second_line_for_active_users(root: Client, initech: Account) -> None:

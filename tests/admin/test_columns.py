@@ -11,7 +11,7 @@ from exports.tables import TABLES
 # The name of each column of a list, its label, its order, and its columns in a file.
 SHARED = {
     "score": ("Score", "score", ["score"]),
-    "change": ("Change", "change", ["change"]),
+    "change": ("Change", "change_complete_days", ["change"]),
     "history": ("Last 30 days", "", []),
     "last_active": ("Last active", "last_active", ["last active"]),
     "first_seen": ("First seen", "first_seen", ["first seen"]),
@@ -45,9 +45,10 @@ EXPORTED = {
     Table.ACCOUNTS: "id integer, tracking_id text, external_id text, name text, domain text, "
     f"{SCORES}, active_users integer, total_users integer, {REST}, "
     "activity text, activity_since day, last_license_event text, last_license_event_on day, "
-    "deleted boolean",
+    "score_change_complete_days number, deleted boolean",
     Table.USERS: "id integer, tracking_id text, external_id text, email text, name text, "
-    f"account_id integer, {SCORES}, {REST}, deleted boolean",
+    f"account_id integer, {SCORES}, {REST}, "
+    "score_change_complete_days number, deleted boolean",
     Table.ACCOUNT_SCORES: "day day, id integer, tracking_id text, external_id text, score number",
     Table.USER_SCORES: "day day, id integer, tracking_id text, external_id text, score number",
     Table.LICENSE_EVENTS: "id text, license text, type text, date day, known_on day, text text, "
@@ -94,10 +95,12 @@ def test_the_columns_of_lists_and_of_their_files(
 
 def test_the_orders_of_the_read_api_and_of_lists() -> None:
     assert standard_columns("user") == [
-        *("score", "change", "last_active", "name", "account", "first_seen"),
+        *("score", "change", "change_complete_days", "last_active", "name", "account"),
+        "first_seen",
     ]
     assert standard_columns("account") == [
-        *("score", "change", "last_active", "active_users", "total_users", "name"),
+        *("score", "change", "change_complete_days", "last_active", "active_users"),
+        *("total_users", "name"),
         *("renewal", "mrr", "first_seen"),
     ]
 

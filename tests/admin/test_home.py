@@ -25,6 +25,7 @@ from engagement.models import (
     ScoreSet,
     Workspace,
 )
+from engagement.scores.metrics import Scores
 from engagement.segments import counts
 from engagement.segments.counts import SubjectTotals
 from engagement.segments.movers import NO_MOVERS, Mover, Movers
@@ -436,7 +437,11 @@ def test_rising_and_falling_accounts_have_score_and_change(acme: Product) -> Non
     ada = Account(pk=1, external_id="a1", traits={"name": "Ada Ltd"})
     bob = Account(pk=2, external_id="b2", traits={})
     cyd = Account(pk=3, external_id="c3", traits={})
-    moved = Movers([Mover(ada, 72.0, 12.4)], [Mover(bob, 3.1, -40.0)], [Mover(cyd, 9.0, 9.0)])
+    rose, fell, came = (
+        Scores(now, 0.0, 0.0, 0.0, "steady", complete_change=change)
+        for now, change in ((72.0, 12.4), (3.1, -40.0), (9.0, 9.0))
+    )
+    moved = Movers([Mover(ada, rose)], [Mover(bob, fell)], [Mover(cyd, came)])
     card = card_of(acme, Case({"movers": moved}))
     assert [
         (heading, [(mover.name, mover.score, mover.change) for mover in movers])

@@ -13,7 +13,7 @@ from tests.admin.conftest import logged_in
 from tests.admin.rows import Rows
 from tests.admin.test_subject_lists import opened, text_of
 
-QUERY = "active=within-30&trait.plan=pro&sort=change&columns=change,trait:plan"
+QUERY = "active=within-30&trait.plan=pro&sort=change_complete_days&columns=change,trait:plan"
 
 
 def save(who: Client, rows: Rows, name: str = "Mine", query: str = QUERY, **more: str) -> Any:
@@ -107,8 +107,11 @@ def test_a_list_opens_in_its_default_view(member: Client, reader: Client, acme_r
     for who in (member, reader):
         assert opened(who, "account").redirect_chain[-1][0].endswith(f"view={shared.pk}&sort=name")
     save(reader, acme_rows, "First", "sort=change", is_default="on")
-    save(reader, acme_rows, "Second", "sort=-change", is_default="on")
-    assert opened(reader, "account").redirect_chain[-1][0].endswith("sort=-change")
+    save(reader, acme_rows, "Second", "sort=-last_active", is_default="on")
+    assert opened(reader, "account").redirect_chain[-1][0].endswith("sort=-last_active")
+    # The release before kept the order by its change under the name that the read API has.
+    SavedView.objects.filter(name="Second").update(sort="-change")
+    assert opened(reader, "account").redirect_chain[-1][0].endswith("sort=-change_complete_days")
     assert opened(member, "account").redirect_chain[-1][0].endswith("sort=name")
     # All rows are one click away.
     query = opened(reader, "account").context["all_query"]

@@ -29,8 +29,10 @@ def exported(who: Client, kind: str = "user", query: dict[str, Any] | None = Non
 
 
 def test_a_list_is_exported_with_its_columns(root: Client, acme_rows: Rows) -> None:
-    UserEngagement.objects.update(last_active_at=NOON - timedelta(days=1), raw_last_period=500)
-    ScoreSet.objects.update(user_benchmark_last_period=100)
+    UserEngagement.objects.update(
+        last_active_at=NOON - timedelta(days=1), raw_yesterday=100, raw_yesterday_last_period=500
+    )
+    ScoreSet.objects.update(user_benchmark_yesterday=100, user_benchmark_yesterday_last_period=100)
     assert exported(root) == [
         [
             *("tracking_id", "name", "email", "score", "change"),

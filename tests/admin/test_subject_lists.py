@@ -62,14 +62,19 @@ def ranked(acme_rows: Rows) -> Rows:
     return acme_rows
 
 
+def compared(yesterday: int, before: int) -> dict[str, int]:
+    return {"raw_yesterday": yesterday, "raw_yesterday_last_period": before}
+
+
 @pytest.fixture
 def customers(acme_rows: Rows) -> Rows:
     """Accounts that differ in everything that a list shows."""
     rows = acme_rows
     numbers: dict[str, dict[str, Any]] = {
-        "acme-account": {"raw": 200, "raw_last_period": 20, "active_users": 3, "total_users": 9},
-        "globex": {"raw": 20, "raw_last_period": 400, "active_users": 1, "total_users": 2},
-        "initech": {"raw": 0, "raw_last_period": 0},
+        "acme-account": {"raw": 200, **compared(200, 20), "active_users": 3, "total_users": 9},
+        "globex": {"raw": 20, **compared(20, 400), "active_users": 1, "total_users": 2},
+        # Today, which is not over, is in no change.
+        "initech": {"raw": 0, **compared(0, 0), "raw_last_period": 200},
     }
     traits: dict[str, dict[str, Any]] = {
         "acme-account": {"name": "Acme", "domain": "acme.example", "plan": "pro", "mrr": 123400},
@@ -86,7 +91,12 @@ def customers(acme_rows: Rows) -> Rows:
     }
     for name in ("globex", "initech"):
         an_account(rows.product, name, rows.workspace)
-    ScoreSet.objects.update(account_benchmark=200, account_benchmark_last_period=200)
+    ScoreSet.objects.update(
+        account_benchmark=200,
+        account_benchmark_last_period=200,
+        account_benchmark_yesterday=200,
+        account_benchmark_yesterday_last_period=200,
+    )
     for name, values in numbers.items():
         earlier = NOON - timedelta(days=90)
         own_row = Account.objects.filter(external_id=name)
@@ -181,7 +191,9 @@ def test_no_workspace_or_segment_of_another_product_is_taken(
 
 ORDERS = {
     "score": ["initech", "globex", "acme-account"],
+    # The release before called the order by the name of the read API's.
     "change": ["globex", "initech", "acme-account"],
+    "change_complete_days": ["globex", "initech", "acme-account"],
     "active_users": ["initech", "globex", "acme-account"],
     "last_active": ["globex", "acme-account", "initech"],
     "renewal": ["initech", "globex", "acme-account"],
@@ -207,7 +219,10 @@ def test_every_head_sorts_both_ways(root: Client, customers: Rows) -> None:
     # The head of the order turns it around. Change begins with the accounts that fell most.
     assert "sort=score" in heads[1] and "sort=change" in heads[2] and "href" not in heads[3]
     sorted_by_change = opened(root, "account", sort="change").content.decode()
-    assert "sort=-change" in sorted_by_change and 'aria-sort="ascending"' in sorted_by_change
+    assert (
+        "sort=-change_complete_days" in sorted_by_change
+        and 'aria-sort="ascending"' in sorted_by_change
+    )
 
 
 def test_every_row_is_reachable(
@@ -387,8 +402,8 @@ def test_a_row_has_the_scores_of_the_last_30_days(root: Client, customers: Rows)
     page = opened(root, "account").content.decode()
     lines = re.findall(r'<path d="(M.*?)"/></svg></td>', page)
     # A week at 37, and the points of a row on the days that these are about.
-    assert lines[0] == "M0 40h8l1 -15h6l1 15h5l1 -8l1 8h5l1 -36"
-    assert lines[2] == "M0 40h29"
+    assert lines[0] == "M0 40h8l1 -15h6l1 15h4l1 -8l1 8h5l1 -36h1"
+    assert lines[2] == "M0 40h21l1 -36l1 36h6"
     # The lines of the largest accounts are loaded later.
     AccountEngagement.objects.filter(raw=200).update(event_count=histories.MAX_COUNTS)
     html = opened(root, "account").content.decode()

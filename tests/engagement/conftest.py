@@ -8,7 +8,8 @@ from tests.engagement.rows import TODAY
 
 @pytest.fixture
 def scores(acme: Product) -> ScoreSet:
-    """Acme's scores: of seven days, under benchmarks of 100 now and 200 a period ago."""
+    """Acme's scores: of seven days, under benchmarks of 100 now and 200 a period ago, and for
+    accounts the same a day before."""
     score_set = ScoreSet.objects.create(
         product=acme,
         workspace=acme.workspaces.get(),
@@ -20,10 +21,12 @@ def scores(acme: Product) -> ScoreSet:
         user_benchmark=100.0,
         user_benchmark_yesterday=50.0,
         user_benchmark_last_period=200.0,
+        user_benchmark_yesterday_last_period=100.0,
         user_quantiles=[10, 20, 30, 40],
         account_benchmark=100.0,
-        account_benchmark_yesterday=None,
+        account_benchmark_yesterday=100.0,
         account_benchmark_last_period=200.0,
+        account_benchmark_yesterday_last_period=200.0,
         account_quantiles=[10, 20, 30, 40],
         scored_event_name_count=4,
     )

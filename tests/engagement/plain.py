@@ -52,6 +52,9 @@ def numbers(events: list[Did], definition: Definition, today: date) -> dict[str,
         "raw": raw(events, definition, today),
         "raw_yesterday": raw(events, definition, today - timedelta(days=1)),
         "raw_last_period": raw(events, definition, today - timedelta(days=definition.lookback)),
+        "raw_yesterday_last_period": raw(
+            events, definition, today - timedelta(days=1 + definition.lookback)
+        ),
         "event_count": len(recent),
         "active_days": len({did.at.date() for did in recent}),
         "name_count": len({did.event for did in recent}),

@@ -64,15 +64,18 @@ def metrics(subject: Subject, world: World) -> dict[str, float | None]:
     )
     now = rounded_score(numbers["raw"], world.benchmark(today))
     then = rounded_score(numbers["raw_last_period"], world.benchmark(before))
+    latest = rounded_score(numbers["raw_yesterday"], world.benchmark(yesterday))
+    earliest = rounded_score(numbers["raw_yesterday_last_period"], world.benchmark(before - DAY))
     ever = [did.event for did in subject.events if definition.weight(did.event)]
     names = world.scored_event_name_count
     values = {
         "engagement_score": now,
         "raw_score": numbers["raw"],
         "percentile": percentile(subject, world),
-        "score_yesterday": rounded_score(numbers["raw_yesterday"], world.benchmark(yesterday)),
+        "score_yesterday": latest,
         "score_last_period": then,
         "score_change": round(now - then, 1),
+        "score_change_complete_days": round(latest - earliest, 1),
         "frequency": numbers["active_days"],
         "adoption": numbers["name_count"] / names if names else None,
         "adoption_all_time": len(set(ever)) / names if names else None,

@@ -46,7 +46,13 @@ def account(score_set: ScoreSet, name: str, raw: int = 0, **numbers: Any) -> Acc
 def split(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     own = {"is_identified": True, "first_seen_at": ago(20), "last_seen_at": NOON}
     own |= {name: values.pop(name) for name in (*own, "traits", "created_at") if name in values}
-    return own, {"event_count": 0, "active_days": 0, **values}
+    return own, {"event_count": 0, "active_days": 0, "raw_yesterday_last_period": 0, **values}
+
+
+def moved(score_set: ScoreSet, name: str, now: int, before: int, **own: Any) -> AccountEngagement:
+    """An account with as many points on the last complete days, and on those before them."""
+    numbers = {"raw_yesterday": now, "raw_yesterday_last_period": before}
+    return account(score_set, name, raw=now, **numbers, **own)
 
 
 MAKE: dict[Scope, Callable[..., Any]] = {"user": user, "account": account}

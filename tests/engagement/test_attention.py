@@ -41,12 +41,12 @@ def make_large(scores: ScoreSet) -> None:
 
 
 def test_the_accounts_that_cost_most_come_first(scores: ScoreSet) -> None:
-    stopped(scores, "few points", total_users=5, raw_last_period=5)
+    stopped(scores, "few points", total_users=5, raw_yesterday_last_period=5)
     stopped(scores, "seats as text", seats="9000", total_users=4)
     stopped(scores, "many users", total_users=6)
     stopped(scores, "many seats", seats=10)
     stopped(scores, "most seats", seats=500)
-    stopped(scores, "many points", total_users=5, raw_last_period=9)
+    stopped(scores, "many points", total_users=5, raw_yesterday_last_period=9)
     order = ["most seats", "many seats", "many users", "many points", "few points", "seats as text"]
     for first in range(len(order)):
         names = named(attention(scores))

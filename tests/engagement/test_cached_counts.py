@@ -17,7 +17,7 @@ from engagement.segments import counts
 from engagement.segments import members as segments
 from engagement.segments.counts import SubjectTotals
 from tests.engagement.history import NOON, group, identify, tell, track
-from tests.engagement.rows import account, user
+from tests.engagement.rows import account, moved, user
 from tests.jobs import pretend_duration, run_job
 
 pytestmark = pytest.mark.django_db
@@ -282,10 +282,13 @@ def test_cached_counts_are_deleted_with_their_scores(acme: Product) -> None:
 
 def top_movers(
     scores: ScoreSet,
-) -> tuple[list[tuple[str, float, float]], list[tuple[str, float, float]]]:
+) -> tuple[list[tuple[str, float, float | None]], list[tuple[str, float, float | None]]]:
     movers = counts.top_movers(ScoreSet.objects.get(pk=scores.pk))
     rising, falling = (
-        [(mover.account.external_id, mover.score, mover.change) for mover in side]
+        [
+            (mover.account.external_id, mover.scores.now, mover.scores.complete_change)
+            for mover in side
+        ]
         for side in (movers.rising, movers.falling)
     )
     return rising, falling
@@ -312,7 +315,9 @@ MOVED = (
 
 def test_top_movers(scores: ScoreSet) -> None:
     for name, (raw, before) in ROWS.items():
-        account(scores, name, raw=raw, raw_last_period=before)
+        moved(scores, name, raw, before)
+    # Today, which is not over, moves nobody.
+    account(scores, "today only", raw=90, raw_last_period=0)
     assert top_movers(scores) == MOVED
     make_large(scores)
     assert top_movers(scores) == MOVED
@@ -321,8 +326,8 @@ def test_top_movers(scores: ScoreSet) -> None:
 def test_new_accounts_neither_rise_nor_fall(scores: ScoreSet) -> None:
     for days, name in ((13, "new"), (14, "old")):
         seen_at = NOON - timedelta(days=days)
-        account(scores, f"{name} up", raw=50, first_seen_at=seen_at)
-        account(scores, f"{name} down", raw=1, raw_last_period=100, first_seen_at=seen_at)
+        moved(scores, f"{name} up", 50, 0, first_seen_at=seen_at)
+        moved(scores, f"{name} down", 1, 100, first_seen_at=seen_at)
     for _ in ("live", "cached"):
         assert [[name for name, *_ in side] for side in top_movers(scores)] == [
             ["old up"],
@@ -335,23 +340,24 @@ def test_new_accounts_neither_rise_nor_fall(scores: ScoreSet) -> None:
 
 def test_five_movers_are_listed_per_side(scores: ScoreSet) -> None:
     for number in range(7):
-        account(scores, f"up {number}", raw=20 + number)
-        account(scores, f"down {number}", raw=0, raw_last_period=20 + number)
+        moved(scores, f"up {number}", 20 + number, 0)
+        moved(scores, f"down {number}", 0, 20 + number)
     rising, falling = top_movers(scores)
     assert [name for name, *_ in rising] == [f"up {number}" for number in (6, 5, 4, 3, 2)]
     assert [name for name, *_ in falling] == [f"down {number}" for number in (6, 5, 4, 3, 2)]
 
 
 def test_cached_movers_have_current_scores(scores: ScoreSet) -> None:
-    row = account(scores, "initech", raw=10)
+    row = moved(scores, "initech", 10, 0)
     make_large(scores)
-    AccountEngagement.objects.filter(account=row.account_id).update(raw=50)
+    own = AccountEngagement.objects.filter(account=row.account_id)
+    own.update(raw=50, raw_yesterday=50)
     assert top_movers(scores) == ([("initech", 68.4, 68.4)], [])
 
 
 def test_a_forgotten_cached_mover_is_left_out(scores: ScoreSet, acme: Product) -> None:
-    account(scores, "initech", raw=10)
-    account(scores, "globex", raw=20)
+    moved(scores, "initech", 10, 0)
+    moved(scores, "globex", 20, 0)
     make_large(scores)
     forgetting.forget(
         SubjectRef(acme.pk, suppression.SubjectScope.ACCOUNT, "globex"), NOON, suppress=False
@@ -367,8 +373,8 @@ def test_an_unscored_set_has_no_movers(scores: ScoreSet) -> None:
 def test_the_movers_of_a_small_set_cost_three_queries(
     scores: ScoreSet, django_assert_num_queries: Any
 ) -> None:
-    account(scores, "initech", raw=10)
-    account(scores, "globex", raw=0, raw_last_period=10)
+    moved(scores, "initech", 10, 0)
+    moved(scores, "globex", 0, 10)
     score_set = ScoreSet.objects.select_related("cached_counts").get(pk=scores.pk)
     with django_assert_num_queries(3):
         movers = counts.top_movers(score_set)

@@ -50,21 +50,31 @@ SUBJECTS: dict[str, dict[str, Any]] = {
     "idle": {},
     "low": {"raw": 1, "event_count": 1, "active_days": 1, "name_count": 1, "raw_yesterday": 1},
     "sixty": {"raw": 60, "event_count": 9, "active_days": 3, "name_count": 2, "raw_yesterday": 30,
-              "raw_last_period": 60},
+              "raw_last_period": 60, "raw_yesterday_last_period": 60},
     "sixty-one": {"raw": 61, "event_count": 10, "active_days": 4, "name_count": 3,
                   "raw_yesterday": 31, "raw_last_period": 122},
     "hundred": {"raw": 100, "event_count": 50, "active_days": 7, "name_count": 4,
-                "raw_last_period": 200},
-    "gone": {"raw_last_period": 10, "raw_yesterday": 5},
+                "raw_last_period": 200, "raw_yesterday_last_period": 100},
+    # The release before wrote this row.
+    "gone": {"raw_last_period": 10, "raw_yesterday": 5, "raw_yesterday_last_period": None},
 }  # fmt: skip
 ALL = set(SUBJECTS)
+COMPLETE = "score_change_complete_days"
 USERS_ONLY_YESTERDAY = [
-    # Accounts had no benchmark a day ago, so that none of them scored.
     (at_least("score_yesterday", 74.9), {"sixty", "sixty-one"}),
     (at_least("score_yesterday", 75), {"sixty-one"}),
     (at_most("score_yesterday", 1), {"idle", "hundred"}),
     # Raw scores of 1 and 5 of 50 show 4.5 and 20.6.
     (between("score_yesterday", 4.5, 20.6), {"low", "gone"}),
+    # Before, 60 and 100 of 100 showed 74.9 and 90.0. Then came 0, 4.5, 74.9, 76.0, and 0.
+    (at_least(COMPLETE, 76), {"sixty-one"}),
+    (at_least(COMPLETE, 76.1), set()),
+    (at_least(COMPLETE, 4.5), {"low", "sixty-one"}),
+    (between(COMPLETE, 0, 0), {"idle", "sixty"}),
+    (at_most(COMPLETE, -90), {"hundred"}),
+    (at_most(COMPLETE, -90.1), set()),
+    (at_least(COMPLETE, -5000), ALL - {"gone"}),
+    (at_most(COMPLETE, 5000), ALL - {"gone"}),
 ]
 
 
@@ -147,6 +157,11 @@ def test_scores_of_yesterday(scores: ScoreSet) -> None:
 def test_without_a_benchmark_everybody_scores_0(scores: ScoreSet) -> None:
     for name, numbers in SUBJECTS.items():
         account(scores, name, **numbers)
+    scores.account_benchmark_yesterday = scores.account_benchmark_yesterday_last_period = None
+    # Points without a benchmark: the release before computed the benchmarks.
+    with_values = {"idle", "low", "sixty-one"}
+    assert members(scores, "account", at_most(COMPLETE, 0)) == with_values
+    assert members(scores, "account", at_least(COMPLETE, 0)) == with_values
     assert members(scores, "account", at_most("score_yesterday", 0)) == ALL
     assert members(scores, "account", at_least("score_yesterday", 0)) == ALL
     assert members(scores, "account", at_least("score_yesterday", 0.1)) == set()

@@ -16,6 +16,7 @@ SCORE_SET = ScoreSet(
     user_benchmark=200.0,
     user_benchmark_yesterday=200.0,
     user_benchmark_last_period=100.0,
+    user_benchmark_yesterday_last_period=200.0,
     user_quantiles=[10, 20, 30, 40],
     account_benchmark=200.0,
     account_benchmark_yesterday=None,
@@ -27,6 +28,7 @@ NUMBERS: dict[str, Any] = {
     "raw": 100,
     "raw_yesterday": 200,
     "raw_last_period": 200,
+    "raw_yesterday_last_period": 100,
     "event_count": 25,
     "active_days": 4,
     "name_count": 2,
@@ -53,6 +55,9 @@ def test_every_metric_of_a_user() -> None:
             "last_period": 99.0,
             "change": -30.6,
             "trend": "falling",
+            # 100 · (1 - 10^(-100/200)), and from there to 90.
+            "yesterday_last_period": 68.4,
+            "complete_change": 21.6,
         },
         "raw_score": 100,
         # All four quantiles are below 100.
@@ -75,6 +80,13 @@ def test_every_metric_that_an_account_adds() -> None:
     assert computed.percentile == 0.0
     assert (computed.active_users, computed.total_users, computed.active_share) == (3, 12, 0.25)
     assert computed.license_utilization == 3 / 50
+
+
+def test_a_change_over_complete_days_is_none_until_the_row_and_the_benchmark_are_there() -> None:
+    assert user(raw_yesterday_last_period=None).scores.complete_change is None
+    # The account's set has no benchmark of that day. Without points none is needed.
+    assert account().scores.complete_change is None
+    assert account(raw_yesterday_last_period=0).scores.complete_change == 0.0
 
 
 @pytest.mark.parametrize(

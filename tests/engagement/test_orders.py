@@ -14,7 +14,7 @@ from engagement.rescoring.jobs import DELETE_RETIRED
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.segments import counts
 from tests.engagement.history import NOON
-from tests.engagement.rows import account, ago, user
+from tests.engagement.rows import account, ago, moved, user
 from tests.jobs import pretend_duration, refresh_orders, run_job
 
 pytestmark = pytest.mark.django_db
@@ -28,6 +28,7 @@ def customers(scores: ScoreSet) -> ScoreSet:
         "globex",
         raw=50,
         raw_last_period=400,
+        raw_yesterday=100,
         active_users=9,
         last_active_at=ago(3),
         traits={"name": "Globex", "am.maintenanceEndDate": "2026-12-01", "seats": 9, "mrr": 99},
@@ -36,6 +37,7 @@ def customers(scores: ScoreSet) -> ScoreSet:
         scores,
         "acme",
         raw=900,
+        raw_yesterday_last_period=9,
         active_users=2,
         last_active_at=ago(1),
         traits={
@@ -46,7 +48,13 @@ def customers(scores: ScoreSet) -> ScoreSet:
         },
     )
     account(scores, "initech", traits={"seats": "many", "mrr": "a lot"}, first_seen_at=ago(40))
-    account(scores, "umbrella", raw=1, traits={"name": "Zeta", "am.maintenanceEndDate": "soon"})
+    account(
+        scores,
+        "umbrella",
+        raw=1,
+        raw_yesterday=1,
+        traits={"name": "Zeta", "am.maintenanceEndDate": "soon"},
+    )
     return scores
 
 
@@ -87,6 +95,7 @@ def refresh(minutes: float = 0) -> None:
 ORDERS = {
     "score": ["initech", "umbrella", "globex", "acme"],
     "change": ["globex", "initech", "umbrella", "acme"],
+    "change_complete_days": ["acme", "initech", "umbrella", "globex"],
     "active_users": ["initech", "umbrella", "acme", "globex"],
     "name": ["acme", "globex", "initech", "umbrella"],
     "first_seen": ["initech", "globex", "acme", "umbrella"],
@@ -128,16 +137,25 @@ def test_new_accounts_are_last_by_change(
     customers: ScoreSet, monkeypatch: pytest.MonkeyPatch, is_large: bool
 ) -> None:
     """The lookback is seven days, and nobody has a full period before it to compare with."""
-    account(customers, "newest", raw=1000, first_seen_at=ago(0))
-    account(customers, "new", raw=90, raw_last_period=1000, first_seen_at=ago(13))
-    account(customers, "old", raw=1, first_seen_at=ago(14))
-    account(customers, "moved here", raw=1000, created_at=ago(300), first_seen_at=ago(0))
+    moved(customers, "newest", 1000, 0, first_seen_at=ago(0))
+    moved(customers, "new", 90, 1000, raw_last_period=1000, first_seen_at=ago(13))
+    moved(customers, "old", 1, 0, first_seen_at=ago(14))
+    moved(customers, "moved here", 1000, 0, created_at=ago(300), first_seen_at=ago(0))
     if is_large:
         make_large(monkeypatch, customers)
-    assert order(customers, "change")[-2:] == ["newest", "new"]
-    assert order(customers, "-change")[0] == "moved here"
-    assert order(customers, "-change")[-2:] == ["new", "newest"]
-    assert order(customers, "-change", offset=6) == ["new", "newest"]
+    for column in ("change", "change_complete_days"):
+        assert order(customers, column)[-2:] == ["newest", "new"]
+        assert order(customers, f"-{column}")[0] == "moved here"
+        assert order(customers, f"-{column}")[-2:] == ["new", "newest"]
+        assert order(customers, f"-{column}", offset=6) == ["new", "newest"]
+
+
+def test_rows_of_the_release_before_are_last_by_the_change_over_complete_days(
+    customers: ScoreSet,
+) -> None:
+    account(customers, "unknown", raw_yesterday_last_period=None)
+    for column in ("change_complete_days", "-change_complete_days"):
+        assert order(customers, column)[-1] == "unknown"
     user(customers, "new user", raw=1000, first_seen_at=ago(0))
     user(customers, "old user", raw=10)
     assert order(customers, "-change", USERS)[0] == "new user"

@@ -36,6 +36,7 @@ def test_the_account_is_at_the_root_and_its_score_is_a_fraction(
             "score_yesterday": body["metrics"]["score_yesterday"],
             "score_last_period": body["metrics"]["score_last_period"],
             "score_change": body["metrics"]["score_change"],
+            "score_change_complete_days": body["metrics"]["score_change_complete_days"],
             "trend": "rising",
             "frequency": 5,
             "adoption": 1.0,
@@ -52,7 +53,8 @@ def test_the_account_is_at_the_root_and_its_score_is_a_fraction(
         },
         "_expansions": [],
     }
-    for name in ("score_yesterday", "score_last_period", "score_change"):
+    changes = ("score_change", "score_change_complete_days")
+    for name in ("score_yesterday", "score_last_period", *changes):
         assert -1 <= body["metrics"][name] <= 1
 
 

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.utils import timezone
 
 from core.database import sql
@@ -127,6 +128,7 @@ def test_an_account_outside_the_workspace_has_no_users(
 def four(workspace: Workspace) -> Workspace:
     scores = scores_of(workspace)
     scores.account_benchmark = scores.user_benchmark = 10.0
+    scores.account_benchmark_yesterday = 10.0
     scores.save()
     plain = {"name": "Initech", "domain": "Initech.example", "plan": "pro", "seats": 5}
     make_account(workspace, "a", 9, traits=plain)
@@ -134,6 +136,7 @@ def four(workspace: Workspace) -> Workspace:
     make_account(workspace, "c", 20, traits={"domain": "hooli.example", "plan": "pro"})
     make_account(workspace, "d", 0, traits={"seats": True, "createdAt": "2026-06-01"})
     own = AccountEngagement.objects.filter(score_set=scores).select_related("account")
+    own.update(raw_yesterday=20 - F("raw"), raw_yesterday_last_period=0)
     rows = {row.account.external_id: row for row in own}
     for name in "ac":
         alarm(rows[name], "rise")
@@ -235,7 +238,8 @@ def test_a_list_within_a_segment_is_that_of_its_members(acme_reads: Reads, acme:
 
 
 @pytest.mark.parametrize(
-    "sort", ["name", "-name", "change", "-change", "-last_active", "active_users"]
+    "sort",
+    ["name", "-name", "change", "-change", "change_complete_days", "-last_active", "active_users"],
 )
 @pytest.mark.parametrize("is_large", [False, True], ids=["sorted live", "stored order"])
 def test_lists_are_sorted_by_other_columns_too(
@@ -253,17 +257,21 @@ def test_lists_are_sorted_by_other_columns_too(
     address = f"/v2/accounts?workspace_id={four.pk}&sort={sort}&expand=traits&traits=plan"
     everything = read(acme_reads, address)
     assert (everything["pagination"]["sorted_at"] is not None) == is_large
-    key = {"name": "name", "last_active": "last_active_at", "change": "score_change"}.get(
-        sort.removeprefix("-"), sort
-    )
+    key = {
+        "name": "name",
+        "last_active": "last_active_at",
+        "change": "score_change",
+        "change_complete_days": "score_change_complete_days",
+    }.get(sort.removeprefix("-"), sort)
     assert len(everything["data"]) == 4 and "traits" in everything["data"][0]
     values = [
         str(row[key] or row["tracking_id"]).lower() if key == "name" else row[key]
         for row in everything["data"]
     ]
-    if key == "score_change":
+    if key.startswith("score_change"):
         # A new account comes last, with its change.
-        assert [everything["data"][-1]["tracking_id"], values.pop()] == ["d", 0.0]
+        change = {"score_change": 0.0, "score_change_complete_days": 99.0}[key]
+        assert [everything["data"][-1]["tracking_id"], values.pop()] == ["d", change]
     present = [value for value in values if value is not None]
     assert present == sorted(present, reverse=sort.startswith("-"))
     assert values[: len(present)] == present
