@@ -187,6 +187,12 @@ class Alarm(models.Model):
                 condition=Q(ended_on=None),
                 name="alarm_open",
             ),
+            # The state of an account's activity, as a filter, asks for those of some weeks.
+            models.Index(
+                fields=["product", "workspace_id", "signal", "level", "since"],
+                condition=Q(outcome="settled"),
+                name="alarm_settled",
+            ),
         ]
 
     def __str__(self) -> str:
