@@ -302,8 +302,8 @@ def test_each_level_is_measured_by_alarms_near_its_threshold(acme: Product) -> N
     for level, number in {0: 40, 2: 99, 3: 75}.items():
         for days in range(number):
             since = last - days * DAY
-            numbers = {"since": since, "ended_on": since + 10 * DAY, "level": level}
-            figures(**own, **numbers).save(force_insert=True)
+            numbers: dict[str, Any] = {"since": since, "ended_on": since + 10 * DAY}
+            figures(**own, **numbers, level=level).save(force_insert=True)
     p_on = [[0.0025, 0, 0, 0.005, 0.01]] * 2
     night(workspace, last, accounts=91_000, parameters={"p_on": p_on})
     falls, rises = deciding.decide(current(acme), YESTERDAY, stored_alarms.Levels()).kappas
