@@ -164,8 +164,8 @@ def test_whom_seats_are_for_is_no_news_about_accounts(
 ) -> None:
     product = initech.score_set.product
     # One seat, and two users.
-    seats: dict[str, Any] = {"am.tier.number": 1}
-    tell(product, group("initech", **seats), identify("bob", group="initech"))
+    tier: dict[str, Any] = {"am.tier.number": 1}
+    tell(product, group("initech", **tier), identify("bob", group="initech"))
     tell(product, *track_at(clock, "bob"))
     settle(clock)
     watch(initech, clock, "seats_exceeded")
