@@ -139,8 +139,8 @@ class _Loading:
             self._weeks = self._weeks.astype(np.uint32)
         self._weeks[rows] = weekly.reshape(count, WEEKS)
         self._ages[rows] = self._ages_of(ids, place, day)
-        self._is_small[rows] = ~np.isin(np.arange(count), place[users > SMALL_USERS])
-        self._regions[rows] = _regions(place, days["hour"], count)
+        self._is_small[rows] = ~np.isin(np.arange(count), place[is_within & (users > SMALL_USERS)])
+        self._regions[rows] = _regions(place[is_within], days["hour"][is_within], count)
         return rows.stop
 
     def _ages_of(self, ids: Array, place: Array, day: Array) -> Array:

@@ -117,8 +117,8 @@ def test_nothing_is_told_of_accounts_that_stay_as_they_were(busy: ScoreSet) -> N
 def test_an_event_that_is_no_longer_used(busy: ScoreSet) -> None:
     silence(30, ["a7"], event_name__name="edited")
     look()
-    # 1 of 120 habits ended, and the account has three: as often as level 2 allows, and not 1.
-    assert alarms() == [("a7", "feature", level) for level in (2, 3, 4)]
+    # 1 of 120 habits ended, and the account has three: less often than level 1 allows.
+    assert alarms() == [("a7", "feature", level) for level in (1, 2, 3, 4)]
     alarm = Alarm.objects.get(level=2)
     (event,) = alarm.details["events"]
     assert (event["name"], event["comparable"], event["ended"]) == ("edited", 120, 1)
@@ -292,7 +292,7 @@ def test_an_event_that_is_used_again_ends_its_alarm(busy: ScoreSet) -> None:
     look()
     repeat(1)
     look(1)
-    assert len(alarms(ended_on=None)) == 3
+    assert len(alarms(ended_on=None)) == 4
     edit_again(busy)
     repeat(2)
     look(2)
@@ -326,7 +326,7 @@ def test_a_look_reads_a_few_accounts_a_step_and_comes_once_a_week(
     assert HabitPart.objects.count() == 1 and alarms() == []
     # A worker that dies between two steps loses nothing. The day stays that of the first step.
     assert run_job(CHANGED_HABITS, NOON + timedelta(days=1)) == 2
-    assert len(alarms()) == 3 and Alarm.objects.filter(since=TODAY - timedelta(days=1)).exists()
+    assert len(alarms()) == 4 and Alarm.objects.filter(since=TODAY - timedelta(days=1)).exists()
     latest = Alarm.objects.values_list("latest", flat=True)[0]
     assert run_job(CHANGED_HABITS, NOON + timedelta(days=6)) == 0
     assert Alarm.objects.values_list("latest", flat=True)[0] == latest

@@ -11,6 +11,7 @@ from engagement.alarms import statistic
 from engagement.alarms.levels import usual_range
 from engagement.models import Account, ActiveDay, Alarm, AlarmNight, Product, ScoreSet, Workspace
 from tests.cases import each
+from tests.engagement.alarms import plain
 
 LAST = date(2026, 9, 23)
 
@@ -195,5 +196,6 @@ def test_the_range_of_an_alarm_is_as_wide_as_that_of_the_test_in_its_window(
 
 def dispersion(expected: float, window: int, baseline: int = 16, burstiness: float = 1.0) -> float:
     """What a calm product's night says of an account with 100 others of its size."""
-    factor = (100 + 10 * (1.5 + 0.01 * expected)) / 110
+    of_middle = 1.5 + 0.01 * (1.5, 6, 20, 60, 200, 600)[plain.size_of(expected)]
+    factor = (100 + 10 * of_middle) / 110 * plain.growth_within_size(expected)
     return factor * burstiness * (1 + window / baseline)
