@@ -18,10 +18,13 @@ from tests.admin.rows import Rows, quarantined, waiting
 REFUSED = {302, 403, 404}
 ONE_ROW = ["change", "history", "delete"]
 OWN_VIEWS = {
+    "engagement_account": ["license_move"],
     "ingestion_ingestionkey": ["reveal", "rotate", "revoke"],
     "readapi_apitoken": ["reveal", "rotate", "revoke"],
     "ingestion_quarantinedmessage": ["try_again"],
-    "marketplace_connection": ["details", "status", "test", "sync", "full_sync", "disconnect"],
+    "marketplace_connection": [
+        *("details", "status", "test", "sync", "full_sync", "disconnect", "seats"),
+    ],
     "notifications_destination": ["test", "rotate", "end_rotation", "pause"],
     "notifications_outboxmessage": ["send_again"],
     "exports_scheduledexport": ["run_now", "verify", "stop"],

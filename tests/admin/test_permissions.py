@@ -60,6 +60,7 @@ OF_NO_ROW = {
     "view_on_site": For.STAFF,
     "app_list": For.STAFF,
     "licenses": For.MEMBERS,
+    "licenses_reconciliation": For.MEMBERS,
 }
 OF_SUPERUSERS = ("auth_", "jobs")
 # By the end of the URL name.
@@ -101,6 +102,7 @@ OWN_VIEWS = {
     "engagement_account_delete_view": For.MEMBERS,
     "engagement_account_score_history": For.MEMBERS,
     "engagement_account_activity": For.MEMBERS,
+    "engagement_account_license_move": For.MANAGERS,
     "ingestion_ingestionkey_reveal": For.MANAGERS,
     "ingestion_ingestionkey_rotate": For.MANAGERS,
     "ingestion_ingestionkey_revoke": For.MANAGERS,
@@ -116,6 +118,8 @@ OWN_VIEWS = {
     "marketplace_connection_sync": For.CONNECTORS,
     "marketplace_connection_full_sync": For.CONNECTORS,
     "marketplace_connection_disconnect": For.CONNECTORS,
+    "marketplace_connection_seats": For.CONNECTORS,
+    "marketplace_connection_read_history": For.CONNECTORS,
     "marketplace_connection_status": For.MEMBERS,
     "notifications_destination_test": For.MANAGERS,
     "notifications_destination_rotate": For.MANAGERS,
@@ -127,7 +131,7 @@ OWN_VIEWS = {
     "exports_scheduledexport_stop": For.MANAGERS,
 }
 FOR_POSTS = (
-    *("_save_view", "_delete_view"),
+    *("_save_view", "_delete_view", "_license_move", "_read_history"),
     *("account_recovery_codes", "account_remove_factor", "account_end_session"),
 )
 # The status for a login that may not open a page, or may not know that it exists.
@@ -202,7 +206,7 @@ def addresses(rows: Rows) -> list[Address]:
         if name.endswith(("user_export", "account_export")) or name in SUBJECT_LISTS:
             # Without a workspace they lead to the first one.
             url += f"?workspace={rows.workspace.pk}"
-        elif name == "licenses":
+        elif name.startswith("licenses"):
             url += f"?product={rows.product.pk}"
         all_addresses.append(Address(name, url, whom(name), of_a_row))
     return all_addresses
