@@ -28,7 +28,7 @@ from tests.start.running import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-LICENSES = 1_000
+LICENSES = 1_500
 # Seconds in which the database notices that a killed worker's connection has ended.
 LOCK_SECONDS = 5.0
 

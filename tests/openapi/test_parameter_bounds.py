@@ -15,11 +15,14 @@ from tests.readapi.scored import fill
 Json = dict[str, Any]
 
 # Only the segment says whether its members are users or accounts, and each has columns of its own.
-# The oldest endpoint says that there is no account 0.
+# The oldest endpoint says that there is no account 0. The first segment may be one of users.
 EXCEPTIONS = {
     ("/v2/segments/{segment_id}/members", "sort"),
     ("/v1/accounts", "id"),
+    ("/v2/accounts", "segment_id"),
 }
+# What must be asked for beside a parameter.
+BESIDE = {"license_event_days": {"license_event": "churned"}}
 
 
 @pytest.fixture
@@ -49,6 +52,7 @@ def refused_values(schema: Json) -> Iterator[object]:
 def with_value(url: str, name: str, value: object) -> str:
     """The URL with this value in place of its own."""
     query = {key: values[0] for key, values in parse_qs(urlsplit(url).query).items()}
+    query |= BESIDE.get(name, {})
     return f"{urlsplit(url).path}?{urlencode(query | {name: value})}"
 
 
