@@ -34,6 +34,7 @@ from ingestion.models import IngestionKey
 from marketplace import connecting
 from marketplace.connecting import ConnectionOptions
 from marketplace.models import Connection
+from marketplace.runs import report_sources
 from marketplace.runs.sync import SyncEnvironment, run_sync
 from marketplace.source.client import (
     INTERACTIVE_RETRY_POLICY,
@@ -178,9 +179,13 @@ def import_licenses(
     clock: Callable[[], datetime],
     stopping: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Work on the sync that *connected* waits for, if any, and score the accounts again."""
+    """Work on the sync that *connected* waits for, if any, have the history of its licenses read,
+    and score the accounts again."""
     environment = SyncEnvironment(partial(_client, marketplace_url), clock, stopping)
-    run_sync(Connection.objects.get(product=connected).pk, environment)
+    connection = Connection.objects.get(product=connected)
+    run_sync(connection.pk, environment)
+    # Whoever reads it once more has the same events.
+    report_sources.request_history(connection, clock())
     queue = RescoreRequest.objects.all()
     # Jobs that follow scoring go on in the background.
     rescore.rescore(clock(), out_of_time=lambda: stopping() or not queue.exists())
