@@ -167,7 +167,7 @@ def _differences_context(
     of_month = [
         side
         for side in matching.sides()
-        if any(event and event.date.replace(day=1) == month for event in side)
+        if any(event and reconciliation.month_of(event) == month for event in side)
     ]
     differing = [side for side in of_month if reconciliation.differs(*side)]
     differing.sort(key=lambda side: min(event.date for event in side if event))
@@ -186,4 +186,4 @@ def _differences_context(
 def _in_month(sides: Sequence[reconciliation.Side], place: int, month: date) -> int:
     """How many events one of the two sides has in the month."""
     events = (side[place] for side in sides)
-    return sum(event is not None and event.date.replace(day=1) == month for event in events)
+    return sum(event is not None and reconciliation.month_of(event) == month for event in events)

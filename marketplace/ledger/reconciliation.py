@@ -119,12 +119,13 @@ def _match_license(
 def differs(ours: CountedEvent | None, theirs: CountedEvent | None) -> bool:
     """Whether only one side has the event, or both in different months, or on days that are further
     apart than definitions explain."""
-    if ours is None or theirs is None or _month(ours) != _month(theirs):
+    if ours is None or theirs is None or month_of(ours) != month_of(theirs):
         return True
     return abs((ours.date - theirs.date).days) > SAME_DAY
 
 
-def _month(event: CountedEvent) -> date:
+def month_of(event: CountedEvent) -> date:
+    """The month that counts the event, by its first day."""
     return event.date.replace(day=1)
 
 
@@ -135,10 +136,10 @@ def count_by_month(matching: Matching) -> list[MonthCounts]:
     for ours, theirs in matching.sides():
         terms = [event.term for event in (ours, theirs) if event]
         term = next((term for term in terms if term not in ("", OTHER)), terms[0])
-        months = {_month(event) for event in (ours, theirs) if event}
+        months = {month_of(event) for event in (ours, theirs) if event}
         for number, event in zip(numbers, (ours, theirs), strict=False):
             if event:
-                number[_month(event), term] += 1
+                number[month_of(event), term] += 1
         if differs(ours, theirs):
             numbers[2].update((month, term) for month in months)
     keys = sorted(set().union(*numbers))

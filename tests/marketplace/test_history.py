@@ -32,6 +32,7 @@ from marketplace.runs import history, report_reading, report_sources
 from marketplace.source import client
 from marketplace.status.report_status import report_statuses
 from tests.cases import FACTOR
+from tests.forks import fork
 from tests.jobs import run_job
 from tests.marketplace.connections import (
     DAY,
@@ -43,7 +44,6 @@ from tests.marketplace.connections import (
     work,
 )
 from tests.marketplace.report_turns import Report, job_of, read, reading_of
-from tests.marketplace.test_killed_workers import fork
 from tests.marketplace.vendor_reports import TODAY, a_life, show
 from tests.start.running import until
 

@@ -5,16 +5,15 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
 
 import pytest
-from django.db import connection as django_connection
 
 from engagement.models import Product
 from harness.marketplace.server import Simulator
 from marketplace.models import Connection
 from marketplace.runs import scheduling
 from tests.cases import FACTOR
+from tests.forks import fork
 from tests.marketplace.connections import (
     NOON,
     RunState,
@@ -31,19 +30,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 LICENSES = 1_500
 # Seconds in which the database notices that a killed worker's connection has ended.
 LOCK_SECONDS = 5.0
-
-
-def fork(task: Callable[[], object]) -> int:
-    """Start a process of its own for the task; its id."""
-    # Each process opens a connection of its own.
-    django_connection.close()
-    child = os.fork()
-    if not child:
-        try:
-            task()
-        finally:
-            os._exit(0)
-    return child
 
 
 def until_pages(connection: Connection, pages: int) -> None:

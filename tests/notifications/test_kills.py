@@ -14,6 +14,7 @@ from notifications.delivery.deliver import LEASE, deliver
 from notifications.models import OutboxMessage
 from notifications.watching import outbox, sweep
 from tests.engagement.history import group, tell
+from tests.forks import survives
 from tests.notifications.receiver import Receiver
 from tests.notifications.rows import (
     Clock,
@@ -23,7 +24,7 @@ from tests.notifications.rows import (
     settle,
     subscribe,
 )
-from tests.pipeline.test_workers_that_do_not_survive import kill_this_process, survives
+from tests.pipeline.test_workers_that_do_not_survive import kill_this_process
 from tests.pipeline.waiting import Eventually, somebody_else, until_somebody_waits_for_a_lock
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -18,6 +18,7 @@ from ingestion.drain.batches import BatchSizer
 from ingestion.drain.claims import BatchClaimer
 from ingestion.models import ClaimedBatch, QuarantinedMessage
 from tests.engagement.history import NOON, track
+from tests.forks import survives
 from tests.pipeline.test_interruptions_are_no_message_fault import raise_in_database
 from tests.pipeline.waiting import (
     Eventually,
@@ -49,18 +50,6 @@ def curse(monkeypatch: pytest.MonkeyPatch) -> Curse:
         monkeypatch.setattr(processing, "record", record_and_then)
 
     return set_up
-
-
-def survives(work: Callable[[], object]) -> bool:
-    """Whether a process of its own lives until the work is done."""
-    connection.close()
-    child = os.fork()
-    if not child:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def kill_this_process() -> None:

@@ -9,10 +9,10 @@ from itertools import count
 from typing import Any
 
 import psycopg
-from django.db import connection
 
 from core.jobs import kinds, run
 from core.models import Job
+from tests.forks import survives
 
 # Each lease has ended, and the wait after a crash.
 LATER = timedelta(hours=2)
@@ -24,19 +24,6 @@ def work(name: str, clock: Clock) -> None:
     kind = kinds.get(name)
     assert kind is not None
     run.run_kinds([kind], clock, lambda: False)
-
-
-def start(task: Callable[[], object]) -> int:
-    """Start a process of its own for the task; its id."""
-    # Each process opens a connection of its own.
-    connection.close()
-    child = os.fork()
-    if not child:
-        try:
-            task()
-        finally:
-            os._exit(0)
-    return child
 
 
 def is_killed(place: int | str | float, task: Callable[[], object]) -> bool:
@@ -61,7 +48,7 @@ def is_killed(place: int | str | float, task: Callable[[], object]) -> bool:
         psycopg.Cursor.execute = execute_or_die  # type: ignore[assignment, method-assign]
         task()
 
-    return os.waitstatus_to_exitcode(os.waitpid(start(die_there), 0)[1]) != 0
+    return not survives(die_there)
 
 
 def note_crash(name: str, clock: Clock) -> None:

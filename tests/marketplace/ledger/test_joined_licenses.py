@@ -28,13 +28,13 @@ from tests.marketplace import connections
 from tests.marketplace.connections import Kind, RunState, sync_now, work
 from tests.marketplace.ledger.examples import day, row
 from tests.marketplace.ledger.test_through_syncs import (
-    BEFORE,
     a_record,
     events,
     list_only,
     noon,
     sync_on,
 )
+from tests.marketplace.ledger.test_through_syncs import connection as connection
 from tests.notifications.rows import a_destination, subscribe
 
 pytestmark = pytest.mark.django_db
@@ -51,15 +51,6 @@ STORY: list[tuple[str, dict[str, Any]]] = [
     ("07-06 C a 07-01→08-01 10 cloud=s2", BOTH),
     ("07-30 C a 08-01→09-01 12 cloud=s2", BOTH),
 ]
-
-
-@pytest.fixture
-def connection(acme: Product, simulator: Simulator) -> Connection:
-    """Acme's connection, whose first sync found nothing."""
-    new = connections.connect(acme, simulator, BEFORE)
-    work(new, BEFORE)
-    run_job(recomputation.KIND, BEFORE)
-    return new
 
 
 def tell(

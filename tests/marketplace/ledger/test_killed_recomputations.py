@@ -21,10 +21,10 @@ from notifications.models import OutboxMessage
 from notifications.triggers import LICENSE_EVENTS, Trigger
 from notifications.watching.sweep import sweep
 from tests.cases import FACTOR
+from tests.forks import fork
 from tests.jobs import run_job
 from tests.marketplace import connections
 from tests.marketplace.connections import DAY, NOON, Kind, RunState, sync_now, work
-from tests.marketplace.test_killed_workers import fork
 from tests.marketplace.vendor_reports import show
 from tests.notifications.rows import a_destination, subscribe
 
