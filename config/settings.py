@@ -198,6 +198,7 @@ INSTALLED_APPS = [
     "marketplace",
     "notifications",
     "exports",
+    "outcomes",
     "console",
     # Two commands of invented data. The service runs without them.
     *(["harness"] if find_spec("harness") else []),

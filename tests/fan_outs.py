@@ -18,6 +18,7 @@ APPS = (
     "core",
     "engagement",
     "exports",
+    "outcomes",
     "ingestion",
     "marketplace",
     "notifications",

@@ -268,7 +268,15 @@ def test_staff_without_a_product_or_without_permissions_see_nothing(
 def test_every_admin_of_the_service_is_scoped() -> None:
     from django.contrib import admin
 
-    ours = {"engagement", "ingestion", "readapi", "marketplace", "notifications", "exports"}
+    ours = {
+        "engagement",
+        "ingestion",
+        "readapi",
+        "marketplace",
+        "notifications",
+        "exports",
+        "outcomes",
+    }
     for model, model_admin in admin.site._registry.items():
         if model._meta.app_label in ours:
             assert isinstance(model_admin, ProductScopedAdmin), model

@@ -19,6 +19,7 @@ SINCE = {
     "marketplace": 1,
     "notifications": 1,
     "exports": 1,
+    "outcomes": 1,
 }
 # What takes something away that old code still asks for, or calls by its name.
 TAKES_AWAY = (

@@ -24,7 +24,10 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
-APPS = "access|config|console|core|engagement|exports|ingestion|marketplace|notifications|readapi"
+APPS = (
+    "access|config|console|core|engagement|exports|ingestion|marketplace|notifications|outcomes"
+    "|readapi"
+)
 PATH = re.compile(rf"`((?:{APPS})/[\w/.]+)`")
 FOLDERS = f"{APPS}|benchmarks|clients|deploy|docs|harness|proofs|tests"
 # Not in strings: these the code itself opens.

@@ -70,6 +70,7 @@ APPS = (
     "core",
     "engagement",
     "exports",
+    "outcomes",
     "ingestion",
     "marketplace",
     "notifications",

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class OutcomesConfig(AppConfig):
+    name = "outcomes"
+    verbose_name = "Outcomes"

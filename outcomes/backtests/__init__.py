@@ -1,0 +1,1 @@
+"""How well scores predicted what became of accounts."""

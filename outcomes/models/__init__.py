@@ -1,0 +1,1 @@
+"""The tables of outcomes, and of what was concluded from them."""

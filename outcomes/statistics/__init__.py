@@ -1,0 +1,1 @@
+"""Estimates with their intervals, in numpy. Nothing here knows of the database."""
