@@ -40,12 +40,13 @@ class ReliabilityPoint(msgspec.Struct, frozen=True):
 class Horizon(msgspec.Struct, frozen=True):
     """How the scores of some days before predicted.
 
-    ``outcomes`` and ``bad`` are those that a prediction of that day counts for; ``already_answered``
-    those that the customer had answered by then; ``without_data`` those of accounts that had no
-    data then. AUC is the chance that a good outcome had a higher score than a bad one; the
-    baselines are the AUC of two predictors that need no score. ``lift`` is how much more often
-    accounts of the lowest tenth of scores ended badly than all did. ``late_events`` is the share
-    (0 to 1) of the counted events that arrived after the day of the prediction; None if unknown.
+    ``outcomes`` and ``bad`` are those that a prediction of that day counts for;
+    ``already_answered`` those that the customer had answered by then; ``without_data`` those of
+    accounts that had no data then. AUC is the chance that a good outcome had a higher score than a
+    bad one; the baselines are the AUC of two predictors that need no score. ``lift`` is how much
+    more often accounts of the lowest tenth of scores ended badly than all did. ``late_events`` is
+    the share (0 to 1) of the counted events that arrived after the day of the prediction; None if
+    unknown.
     """
 
     days: int

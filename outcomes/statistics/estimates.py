@@ -9,4 +9,4 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
-    count: int
+    outcomes: int
