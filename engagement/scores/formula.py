@@ -16,7 +16,7 @@ Trend: TypeAlias = Literal["rising", "falling", "steady"]
 TREND_THRESHOLD = 10.0
 
 
-def compute_score(raw: int, benchmark: float | None) -> float:
+def compute_score(raw: float, benchmark: float | None) -> float:
     """The engagement score, 0 to 100, of a raw score: 100 · (1 - 10^(-raw / benchmark)).
 
     A raw score above zero scores at least 1; zero scores 0. The benchmark itself scores 90, which
@@ -36,7 +36,7 @@ def round_to_tenth(number: float) -> float:
     return math.floor(number * 10 + 0.5) / 10
 
 
-def rounded_score(raw: int, benchmark: float | None) -> float:
+def rounded_score(raw: float, benchmark: float | None) -> float:
     """The engagement score with one decimal."""
     return round_to_tenth(compute_score(raw, benchmark))
 
