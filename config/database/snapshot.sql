@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "32a7c44fd74045dcf15ffb5beda547448c8fd7ccc2a5f714b1249ff207ee2a5d", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
+-- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "b6b1b97dd3161029a7fb2ec2da7e01c8eae88dff54441be46d3afa9409f56ebe", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["outcomes", "0001_license_outcomes"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -1776,6 +1776,26 @@ CREATE TABLE public.notifications_watchedmember (
     product_id bigint NOT NULL,
     watch_id bigint NOT NULL
 );
+CREATE TABLE public.outcomes_licenseoutcome (
+    license character varying(200) NOT NULL,
+    kind character varying(20) NOT NULL,
+    cloud_id character varying(512) NOT NULL,
+    began_on date NOT NULL,
+    day date NOT NULL,
+    known_on date,
+    answered_on date,
+    decided_on date,
+    result character varying(20) NOT NULL,
+    exclusion character varying(20) NOT NULL,
+    seats integer,
+    cents bigint,
+    product_id bigint NOT NULL,
+    CONSTRAINT license_outcome_kind_known CHECK (((kind)::text = ANY ((ARRAY['renewal'::character varying, 'monthly_stay'::character varying, 'evaluation'::character varying])::text[])))
+);
+CREATE TABLE public.outcomes_licenserevision (
+    product_id bigint NOT NULL,
+    revision bigint NOT NULL
+);
 CREATE TABLE public.readapi_apitoken (
     id bigint NOT NULL,
     name character varying(100) NOT NULL,
@@ -2244,7 +2264,15 @@ INSERT INTO public.auth_permission VALUES
 	(429, 'Can add export file', 108, 'add_exportfile'),
 	(430, 'Can change export file', 108, 'change_exportfile'),
 	(431, 'Can delete export file', 108, 'delete_exportfile'),
-	(432, 'Can view export file', 108, 'view_exportfile');
+	(432, 'Can view export file', 108, 'view_exportfile'),
+	(433, 'Can add license revision', 109, 'add_licenserevision'),
+	(434, 'Can change license revision', 109, 'change_licenserevision'),
+	(435, 'Can delete license revision', 109, 'delete_licenserevision'),
+	(436, 'Can view license revision', 109, 'view_licenserevision'),
+	(437, 'Can add license outcome', 110, 'add_licenseoutcome'),
+	(438, 'Can change license outcome', 110, 'change_licenseoutcome'),
+	(439, 'Can delete license outcome', 110, 'delete_licenseoutcome'),
+	(440, 'Can view license outcome', 110, 'view_licenseoutcome');
 INSERT INTO public.django_celery_beat_intervalschedule VALUES
 	(1, 6, 'hours');
 INSERT INTO public.django_celery_beat_periodictask VALUES
@@ -2359,7 +2387,9 @@ INSERT INTO public.django_content_type VALUES
 	(105, 'notifications', 'watchedmember'),
 	(106, 'exports', 'scheduledexport'),
 	(107, 'exports', 'exportrun'),
-	(108, 'exports', 'exportfile');
+	(108, 'exports', 'exportfile'),
+	(109, 'outcomes', 'licenserevision'),
+	(110, 'outcomes', 'licenseoutcome');
 INSERT INTO public.django_migrations VALUES
 	(1, 'contenttypes', '0001_initial', now()),
 	(2, 'auth', '0001_initial', now()),
@@ -2493,14 +2523,15 @@ INSERT INTO public.django_migrations VALUES
 	(130, 'notifications', '0005_traits_of_subscriptions', now()),
 	(131, 'notifications', '0006_whole_product', now()),
 	(132, 'notifications', '0007_license_events', now()),
-	(133, 'readapi', '0001_initial', now()),
-	(134, 'readapi', '0002_usage', now()),
-	(135, 'readapi', '0003_token_rights', now()),
-	(136, 'readapi', '0004_read_token', now()),
-	(137, 'sessions', '0001_initial', now());
+	(133, 'outcomes', '0001_license_outcomes', now()),
+	(134, 'readapi', '0001_initial', now()),
+	(135, 'readapi', '0002_usage', now()),
+	(136, 'readapi', '0003_token_rights', now()),
+	(137, 'readapi', '0004_read_token', now()),
+	(138, 'sessions', '0001_initial', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
-SELECT pg_catalog.setval('public.auth_permission_id_seq', 432, true);
+SELECT pg_catalog.setval('public.auth_permission_id_seq', 440, true);
 SELECT pg_catalog.setval('public.auth_user_groups_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_user_permissions_id_seq', 1, false);
@@ -2511,8 +2542,8 @@ SELECT pg_catalog.setval('public.django_celery_beat_crontabschedule_id_seq', 1, 
 SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
-SELECT pg_catalog.setval('public.django_content_type_id_seq', 108, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 137, true);
+SELECT pg_catalog.setval('public.django_content_type_id_seq', 110, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 138, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alarmnight_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alias_id_seq', 1, false);
@@ -2841,6 +2872,10 @@ ALTER TABLE ONLY public.engagement_recoverycode
     ADD CONSTRAINT one_row_per_recovery_code UNIQUE (user_id, digest);
 ALTER TABLE ONLY public.engagement_eventweight
     ADD CONSTRAINT one_weight_per_event_name UNIQUE (workspace_id, event_name_id);
+ALTER TABLE ONLY public.outcomes_licenseoutcome
+    ADD CONSTRAINT outcomes_licenseoutcome_pkey PRIMARY KEY (product_id, license, kind, day);
+ALTER TABLE ONLY public.outcomes_licenserevision
+    ADD CONSTRAINT outcomes_licenserevision_pkey PRIMARY KEY (product_id);
 ALTER TABLE ONLY public.marketplace_pendinglicense
     ADD CONSTRAINT pending_row_once UNIQUE (run_id, key, digest);
 ALTER TABLE ONLY public.readapi_apitoken
@@ -2957,6 +2992,7 @@ CREATE INDEX license_event_account ON public.marketplace_licenseevent USING btre
 CREATE INDEX license_event_changed ON public.marketplace_licenseevent USING btree (product_id, changed_at, ((hashtextextended(((COALESCE(license, ''::character varying))::text || COALESCE((COALESCE(' '::text, ''::text) || COALESCE(((COALESCE(type, ''::character varying))::text || COALESCE((COALESCE(' '::text, ''::text) || (COALESCE(anchor, ''::character varying))::text), ''::text)), ''::text)), ''::text)), (0)::bigint) & '9223372036854775807'::bigint)));
 CREATE INDEX license_event_date ON public.marketplace_licenseevent USING btree (product_id, date, ((hashtextextended(((COALESCE(license, ''::character varying))::text || COALESCE((COALESCE(' '::text, ''::text) || COALESCE(((COALESCE(type, ''::character varying))::text || COALESCE((COALESCE(' '::text, ''::text) || (COALESCE(anchor, ''::character varying))::text), ''::text)), ''::text)), ''::text)), (0)::bigint) & '9223372036854775807'::bigint)));
 CREATE INDEX license_event_type ON public.marketplace_licenseevent USING btree (product_id, type, date);
+CREATE INDEX license_outcome_by_day ON public.outcomes_licenseoutcome USING btree (product_id, kind, day);
 CREATE INDEX license_parent ON public.marketplace_license USING btree (product_id, parent_key) WHERE ((parent_key)::text > ''::text);
 CREATE INDEX login_attempts_to_forget ON public.engagement_loginattempts USING btree (keep_until);
 CREATE INDEX login_session_by_age ON public.engagement_loginsession USING btree (created_at);
@@ -3164,6 +3200,10 @@ ALTER TABLE ONLY public.notifications_watch
     ADD CONSTRAINT notifications_watch_segment_id_8b1b918c_fk_engagemen FOREIGN KEY (segment_id) REFERENCES public.engagement_segment(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.notifications_watch
     ADD CONSTRAINT notifications_watch_workspace_id_eb39ad78_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.outcomes_licenseoutcome
+    ADD CONSTRAINT outcomes_licenseoutc_product_id_21b1318c_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.outcomes_licenserevision
+    ADD CONSTRAINT outcomes_licenserevi_product_id_0506f032_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.readapi_apitoken
     ADD CONSTRAINT readapi_apitoken_owner_id_b298b606_fk_auth_user_id FOREIGN KEY (owner_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.readapi_apitoken

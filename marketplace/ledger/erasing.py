@@ -19,6 +19,7 @@ from marketplace.models import (
     Observation,
     Transaction,
 )
+from outcomes.models import LicenseOutcome
 
 
 def register_eraser() -> None:
@@ -58,6 +59,6 @@ def erase_ledger(subject: SubjectRef, now: datetime) -> None:
         stale=LedgerLicense.Stale.LINKED
     )
     # Of licenses that were joined with them, withdrawn events are left.
-    for model in (Observation, LicenseEvent, LicenseAlias, LedgerLicense):
+    for model in (Observation, LicenseEvent, LicenseOutcome, LicenseAlias, LedgerLicense):
         model.objects.filter(of_product, license__in={*licenses, *names}).delete()
     Ledger.objects.filter(of_product).update(needs_fill=True)

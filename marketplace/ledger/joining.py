@@ -13,6 +13,7 @@ import msgspec
 from core.database import sql
 from marketplace.ledger.accounts import note_changed_events
 from marketplace.models import LedgerLicense, LicenseAlias, LicenseEvent, Observation
+from outcomes.models import LicenseOutcome
 
 # Longer than notifications look back for what is new.
 _TOLD: Final = timedelta(days=7)
@@ -92,7 +93,7 @@ def join(product_id: int, licenses: Collection[str], now: datetime) -> str:
     events = LicenseEvent.objects.filter(product=product_id, license__in=names)
     note_changed_events(product_id, events.values_list("cloud_id", flat=True))
     LicenseAlias.objects.filter(product=product_id, license__in=names).update(license=own_name)
-    for model in (Observation, LedgerLicense):
+    for model in (Observation, LicenseOutcome, LedgerLicense):
         model._default_manager.filter(product=product_id, license__in=names).delete()
     return own_name
 

@@ -1,7 +1,7 @@
-"""Computes the events of licenses again: of those with something new, and of those whose deadline a
-sync has seen pass.
+"""Computes the events and outcomes of licenses again: of those with something new, and of those
+whose deadline a sync has seen pass.
 
-A step is one transaction, so a worker that dies leaves events as they were before it.
+A step is one transaction, so a worker that dies leaves events and outcomes as they were before it.
 """
 
 from collections import Counter, defaultdict
@@ -25,11 +25,13 @@ from marketplace.ledger.inputs import (
     Observation,
     TransactionLine,
 )
+from marketplace.ledger.labels import outcomes_of
 from marketplace.ledger.relations import MAX_LINKED, relate
 from marketplace.ledger.stages import Life, life_of
 from marketplace.ledger.vocabulary import Event
 from marketplace.licenses.conversion import ParsedLicense
 from marketplace.models import Connection, Ledger, LedgerLicense
+from outcomes.sources import licenses as outcomes
 
 KIND: Final = "license events"
 QUEUE: Final = "marketplace"
@@ -56,7 +58,9 @@ _WITH_WORK: LiteralString = """
     FROM marketplace_connection c
     JOIN engagement_product p ON p.id = c.product_id AND p.deletion_requested_at IS NULL
     LEFT JOIN marketplace_ledger g ON g.product_id = c.product_id
+    LEFT JOIN outcomes_licenserevision r ON r.product_id = c.product_id
     WHERE g.needs_fill IS NOT FALSE
+       OR COALESCE(r.revision, 0) <> g.revision
        OR (g.filled_at IS NULL AND c.full_synced_at IS NOT NULL)
        OR EXISTS (SELECT FROM marketplace_ledgerlicense l
                   WHERE l.product_id = c.product_id AND l.stale > 0)
@@ -82,11 +86,14 @@ def recompute_some(job: Job, now: datetime) -> Outcome:
     if ledger.needs_fill:
         filled = _fill_some(product_id, ledger, now)
         Ledger.objects.filter(product=product_id).update(needs_fill=filled == BATCH_SIZE)
-        return More(progress=job.progress)
+        return More(job.cursor, progress=job.progress)
     batch = _take(product_id, ledger)
     if batch:
         _recompute(product_id, batch, ledger, now)
-        return More(progress=job.progress + len(batch))
+        return More(job.cursor, progress=job.progress + len(batch))
+    if outcomes.revision_of(product_id) != ledger.revision:
+        last, count = _recompute_next(product_id, job.cursor or "", ledger, now)
+        return More(last, progress=job.progress + count)
     connection = Connection.objects.filter(product=product_id).first()
     if ledger.filled_at is None and connection and connection.full_synced_at:
         Ledger.objects.filter(product=product_id).update(filled_at=now)
@@ -179,6 +186,28 @@ def _find_linked(product_id: int, batch: Taken) -> tuple[set[str], set[str]]:
     }
 
 
+_TAKE_NEXT: LiteralString = """
+    SELECT l.license, l.links, l.stale FROM marketplace_ledgerlicense l
+    WHERE l.product_id = %(product)s AND l.license > %(after)s
+    ORDER BY l.license LIMIT %(limit)s
+    FOR NO KEY UPDATE
+"""
+
+
+def _recompute_next(
+    product_id: int, after: str, ledger: Ledger, now: datetime
+) -> tuple[str | None, int]:
+    """Compute the next licenses again, of which a release without outcomes wrote the events.
+    Returns the last one, None after all, and their number."""
+    parameters = {"product": product_id, "after": after, "limit": BATCH_SIZE}
+    batch = sql.fetch(_TAKE_NEXT, parameters)
+    if batch:
+        _recompute(product_id, batch, ledger, now)
+        return batch[-1][0], len(batch)
+    outcomes.follow(product_id, ledger.revision)
+    return None, 0
+
+
 # --- Their events ---------------------------------------------------------------------------
 
 
@@ -197,12 +226,16 @@ def _recompute(product_id: int, batch: Taken, ledger: Ledger, now: datetime) -> 
         if license in lives
     ]
     writes = _write_events(product_id, licenses, computed, ledger, now)
+    rows = [row for each in computed for row in outcomes_of(*each, relations)]
+    writes += outcomes.replace(product_id, licenses, rows)
     LedgerLicense.objects.filter(
         product=product_id, license__in=sorted(to_recompute), stale=LedgerLicense.Stale.NO
     ).update(stale=LedgerLicense.Stale.LINKED)
     _rest(product_id, licenses, lives)
     if writes:
         Ledger.objects.filter(product=product_id).update(revision=ledger.revision + 1)
+        if outcomes.revision_of(product_id) == ledger.revision:
+            outcomes.follow(product_id, ledger.revision + 1)
 
 
 _REST: LiteralString = """

@@ -1,1 +1,5 @@
 """The tables of outcomes, and of what was concluded from them."""
+
+from outcomes.models.licenses import LicenseOutcome, LicenseRevision
+
+__all__ = ["LicenseOutcome", "LicenseRevision"]

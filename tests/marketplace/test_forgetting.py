@@ -20,6 +20,7 @@ from marketplace.models import (
     Observation,
     Transaction,
 )
+from outcomes.models import LicenseOutcome, LicenseRevision
 from tests.jobs import run_job
 from tests.license_events import add_event
 from tests.marketplace.connections import (
@@ -87,13 +88,14 @@ def test_a_product_is_deleted_with_its_connection_and_licenses(
 ) -> None:
     run_job(recomputation.KIND, NOON)
     assert Ledger.objects.exists() and LicenseEvent.objects.count() == 3
+    assert LicenseOutcome.objects.count() == 3 and LicenseRevision.objects.exists()
     deletion.request_deletion(acme.pk, NOON)
     # A sync no longer imports its licenses.
     sync_now(synced, NOON + DAY, Kind.FULL)
     assert License.objects.count() == 3
     run_job(DELETE_PRODUCT, NOON)
     assert not License.objects.exists() and not Connection.objects.exists()
-    assert not Ledger.objects.exists()
+    assert not Ledger.objects.exists() and not LicenseRevision.objects.exists()
     for model in LEDGER:
         assert not model._default_manager.exists(), model
 
@@ -111,7 +113,9 @@ def add_metric_event(product: Product, number: int, cloud_id: str = "") -> None:
     )
 
 
-LEDGER: list[type[Model]] = [LedgerLicense, LicenseAlias, Observation, LicenseEvent]
+LEDGER: list[type[Model]] = [
+    LedgerLicense, LicenseAlias, Observation, LicenseEvent, LicenseOutcome
+]  # fmt: skip
 
 
 def test_the_ledger_of_a_forgotten_account_goes_along(

@@ -1,5 +1,5 @@
-"""Workers that are killed while they compute events: the next one goes on, events are those of a
-worker that lived, and each is told once."""
+"""Workers that are killed while they compute events: the next one goes on, events and outcomes are
+those of a worker that lived, and each event is told once."""
 
 import os
 import random
@@ -20,6 +20,8 @@ from marketplace.models import LedgerLicense, LicenseEvent, Observation
 from notifications.models import OutboxMessage
 from notifications.triggers import LICENSE_EVENTS, Trigger
 from notifications.watching.sweep import sweep
+from outcomes.models import LicenseOutcome
+from outcomes.sources.licenses import OutcomeRow
 from tests.cases import FACTOR
 from tests.forks import fork
 from tests.jobs import run_job
@@ -68,6 +70,11 @@ def rows_of(product: Product) -> list[tuple[Any, ...]]:
     names += ["recorded_at", "withdrawn_at", "is_announced"]
     rows = LicenseEvent.objects.filter(product=product).order_by("license", "type", "anchor")
     return list(rows.values_list(*names))
+
+
+def outcomes_of(product: Product) -> list[tuple[Any, ...]]:
+    rows = LicenseOutcome.objects.filter(product=product).order_by("license", "kind", "day")
+    return list(rows.values_list(*OutcomeRow._fields))
 
 
 def messages_of(product: Product) -> list[str]:
@@ -121,6 +128,7 @@ def test_killed_workers_leave_the_events_of_one_that_lived(
     play(simulator, acme, lives, compute_with_kills)
     assert len(kills) >= 5
     assert rows_of(acme) == rows_of(globex)
+    assert outcomes_of(acme) == outcomes_of(globex) != []
     assert LedgerLicense.objects.filter(stale__gt=0).count() == 0
     assert Observation.objects.filter(product=acme).count() == (
         Observation.objects.filter(product=globex).count()

@@ -77,7 +77,8 @@ def outcomes(product: Product, license: str) -> list[Outcome]:
         for inputs in recomputation.load_inputs(product.pk, list(every))
     ]
     (own,) = [life for life in lives if life.license == license]
-    return [label.outcome for label in label_terms(own, events_of(own, relate(lives, DEFAULTS)))]
+    relations = relate(lives, DEFAULTS)
+    return [label.outcome for label in label_terms(own, events_of(own, relations), relations)]
 
 
 def decide(product: Product, move: PerhapsMove, is_move: bool | None) -> None:

@@ -1,0 +1,1 @@
+"""Where outcomes come from: licenses, and the activity of accounts."""
