@@ -20,6 +20,8 @@ ROUTES = {
     "notifications.tasks.sweep": {"queue": "scoring"},
     "notifications.tasks.*": {"queue": "marketplace"},
     "exports.tasks.*": {"queue": "marketplace"},
+    # Backtests read for seconds, and scoring must not wait for them.
+    "outcomes.tasks.*": {"queue": "marketplace"},
 }
 
 
@@ -45,4 +47,5 @@ SCHEDULE = {
     "maintain notifications": _every(600, "notifications.tasks.maintain"),
     "write scheduled exports": _every(60, "exports.tasks.run"),
     "maintain scheduled exports": _every(3600, "exports.tasks.maintain"),
+    "compute backtests": _every(60, "outcomes.tasks.run"),
 }

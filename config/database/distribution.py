@@ -148,6 +148,7 @@ TABLES: dict[str, Placement] = {
     "notifications_subscription": _SMALL,
     "notifications_outboxmessage": _OUTBOX,
     "notifications_delivery": _OUTBOX,
+    "outcomes_storedbacktest": _SMALL,
     "exports_scheduledexport": _SMALL,
     "exports_exportrun": _SMALL,
     "exports_exportfile": _SMALL,

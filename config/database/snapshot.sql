@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "b6b1b97dd3161029a7fb2ec2da7e01c8eae88dff54441be46d3afa9409f56ebe", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["outcomes", "0001_license_outcomes"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
+-- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "c18a48f6ad482d8ed6e48d10c572b228e1d9436c41748b389c3d94a7baae44ce", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -1796,6 +1796,26 @@ CREATE TABLE public.outcomes_licenserevision (
     product_id bigint NOT NULL,
     revision bigint NOT NULL
 );
+CREATE TABLE public.outcomes_storedbacktest (
+    id bigint NOT NULL,
+    kind character varying(20) NOT NULL,
+    result jsonb NOT NULL,
+    revision bigint,
+    score_set_id bigint NOT NULL,
+    definition character varying(64) NOT NULL,
+    computed_at timestamp with time zone NOT NULL,
+    product_id bigint NOT NULL,
+    segment_id bigint,
+    workspace_id bigint NOT NULL
+);
+ALTER TABLE public.outcomes_storedbacktest ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.outcomes_storedbacktest_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 CREATE TABLE public.readapi_apitoken (
     id bigint NOT NULL,
     name character varying(100) NOT NULL,
@@ -2272,7 +2292,11 @@ INSERT INTO public.auth_permission VALUES
 	(437, 'Can add license outcome', 110, 'add_licenseoutcome'),
 	(438, 'Can change license outcome', 110, 'change_licenseoutcome'),
 	(439, 'Can delete license outcome', 110, 'delete_licenseoutcome'),
-	(440, 'Can view license outcome', 110, 'view_licenseoutcome');
+	(440, 'Can view license outcome', 110, 'view_licenseoutcome'),
+	(441, 'Can add stored backtest', 111, 'add_storedbacktest'),
+	(442, 'Can change stored backtest', 111, 'change_storedbacktest'),
+	(443, 'Can delete stored backtest', 111, 'delete_storedbacktest'),
+	(444, 'Can view stored backtest', 111, 'view_storedbacktest');
 INSERT INTO public.django_celery_beat_intervalschedule VALUES
 	(1, 6, 'hours');
 INSERT INTO public.django_celery_beat_periodictask VALUES
@@ -2389,7 +2413,8 @@ INSERT INTO public.django_content_type VALUES
 	(107, 'exports', 'exportrun'),
 	(108, 'exports', 'exportfile'),
 	(109, 'outcomes', 'licenserevision'),
-	(110, 'outcomes', 'licenseoutcome');
+	(110, 'outcomes', 'licenseoutcome'),
+	(111, 'outcomes', 'storedbacktest');
 INSERT INTO public.django_migrations VALUES
 	(1, 'contenttypes', '0001_initial', now()),
 	(2, 'auth', '0001_initial', now()),
@@ -2524,14 +2549,15 @@ INSERT INTO public.django_migrations VALUES
 	(131, 'notifications', '0006_whole_product', now()),
 	(132, 'notifications', '0007_license_events', now()),
 	(133, 'outcomes', '0001_license_outcomes', now()),
-	(134, 'readapi', '0001_initial', now()),
-	(135, 'readapi', '0002_usage', now()),
-	(136, 'readapi', '0003_token_rights', now()),
-	(137, 'readapi', '0004_read_token', now()),
-	(138, 'sessions', '0001_initial', now());
+	(134, 'outcomes', '0002_backtests', now()),
+	(135, 'readapi', '0001_initial', now()),
+	(136, 'readapi', '0002_usage', now()),
+	(137, 'readapi', '0003_token_rights', now()),
+	(138, 'readapi', '0004_read_token', now()),
+	(139, 'sessions', '0001_initial', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
-SELECT pg_catalog.setval('public.auth_permission_id_seq', 440, true);
+SELECT pg_catalog.setval('public.auth_permission_id_seq', 444, true);
 SELECT pg_catalog.setval('public.auth_user_groups_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_user_permissions_id_seq', 1, false);
@@ -2542,8 +2568,8 @@ SELECT pg_catalog.setval('public.django_celery_beat_crontabschedule_id_seq', 1, 
 SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
-SELECT pg_catalog.setval('public.django_content_type_id_seq', 110, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 138, true);
+SELECT pg_catalog.setval('public.django_content_type_id_seq', 111, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 139, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alarmnight_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alias_id_seq', 1, false);
@@ -2593,6 +2619,7 @@ SELECT pg_catalog.setval('public.notifications_destination_id_seq', 1, false);
 SELECT pg_catalog.setval('public.notifications_outboxmessage_id_seq', 1, false);
 SELECT pg_catalog.setval('public.notifications_subscription_id_seq', 1, false);
 SELECT pg_catalog.setval('public.notifications_watch_id_seq', 1, false);
+SELECT pg_catalog.setval('public.outcomes_storedbacktest_id_seq', 1, false);
 SELECT pg_catalog.setval('public.readapi_apitoken_id_seq', 1, false);
 ALTER TABLE ONLY public.engagement_account
     ADD CONSTRAINT account_external_id_per_product UNIQUE (product_id, external_id);
@@ -2852,6 +2879,8 @@ ALTER TABLE ONLY public.notifications_watch
     ADD CONSTRAINT notifications_watch_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.notifications_watchedmember
     ADD CONSTRAINT notifications_watchedmember_pkey PRIMARY KEY (product_id, watch_id, subject_id);
+ALTER TABLE ONLY public.outcomes_storedbacktest
+    ADD CONSTRAINT one_backtest_of_a_kind UNIQUE NULLS NOT DISTINCT (workspace_id, kind, segment_id);
 ALTER TABLE ONLY public.ingestion_dropcount
     ADD CONSTRAINT one_drop_count UNIQUE NULLS NOT DISTINCT (product_id, day, reason);
 ALTER TABLE ONLY public.exports_exportfile
@@ -2876,6 +2905,8 @@ ALTER TABLE ONLY public.outcomes_licenseoutcome
     ADD CONSTRAINT outcomes_licenseoutcome_pkey PRIMARY KEY (product_id, license, kind, day);
 ALTER TABLE ONLY public.outcomes_licenserevision
     ADD CONSTRAINT outcomes_licenserevision_pkey PRIMARY KEY (product_id);
+ALTER TABLE ONLY public.outcomes_storedbacktest
+    ADD CONSTRAINT outcomes_storedbacktest_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.marketplace_pendinglicense
     ADD CONSTRAINT pending_row_once UNIQUE (run_id, key, digest);
 ALTER TABLE ONLY public.readapi_apitoken
@@ -3025,6 +3056,8 @@ CREATE INDEX outbox_last_told ON public.notifications_outboxmessage USING btree 
 CREATE INDEX outbox_log ON public.notifications_outboxmessage USING btree (destination_id, id DESC);
 CREATE INDEX outbox_waiting ON public.notifications_outboxmessage USING btree (destination_id, id) WHERE ((state)::text = 'waiting'::text);
 CREATE INDEX outbox_waiting_subject ON public.notifications_outboxmessage USING btree (destination_id, scope, subject_id, id) WHERE ((state)::text = 'waiting'::text);
+CREATE INDEX outcomes_storedbacktest_product_id_c210dcc7 ON public.outcomes_storedbacktest USING btree (product_id);
+CREATE INDEX outcomes_storedbacktest_segment_id_2e3a9b82 ON public.outcomes_storedbacktest USING btree (segment_id);
 CREATE INDEX part_request_by_user ON public.engagement_partrequest USING btree (product_id, user_id);
 CREATE INDEX readapi_apitoken_owner_id_b298b606 ON public.readapi_apitoken USING btree (owner_id);
 CREATE INDEX readapi_apitoken_product_id_015dfe16 ON public.readapi_apitoken USING btree (product_id);
@@ -3204,6 +3237,12 @@ ALTER TABLE ONLY public.outcomes_licenseoutcome
     ADD CONSTRAINT outcomes_licenseoutc_product_id_21b1318c_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.outcomes_licenserevision
     ADD CONSTRAINT outcomes_licenserevi_product_id_0506f032_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.outcomes_storedbacktest
+    ADD CONSTRAINT outcomes_storedbackt_product_id_c210dcc7_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.outcomes_storedbacktest
+    ADD CONSTRAINT outcomes_storedbackt_segment_id_2e3a9b82_fk_engagemen FOREIGN KEY (segment_id) REFERENCES public.engagement_segment(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.outcomes_storedbacktest
+    ADD CONSTRAINT outcomes_storedbackt_workspace_id_c69a4141_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.readapi_apitoken
     ADD CONSTRAINT readapi_apitoken_owner_id_b298b606_fk_auth_user_id FOREIGN KEY (owner_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.readapi_apitoken

@@ -55,6 +55,8 @@ DESCRIPTIONS = {
     "exports.tasks.run": "Starts scheduled exports whose time has come, and continues runs that "
     "are unfinished.",
     "exports.tasks.maintain": "Deletes runs of exports that are past their retention.",
+    "outcomes.tasks.run": "Computes the backtests of workspaces that are missing, outdated, or "
+    "requested.",
 }
 # The counters of the jobs whose durations are recorded.
 COUNTERS = {

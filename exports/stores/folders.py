@@ -6,7 +6,6 @@ from pathlib import Path
 
 from django.conf import settings
 
-from core import durable_files
 from exports.stores.errors import StoreError
 
 
@@ -36,7 +35,6 @@ class FolderStore:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
-            durable_files.sync_folder(path.parent)
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink()

@@ -1,5 +1,6 @@
 """The tables of outcomes, and of what was concluded from them."""
 
+from outcomes.models.backtests import StoredBacktest
 from outcomes.models.licenses import LicenseOutcome, LicenseRevision
 
-__all__ = ["LicenseOutcome", "LicenseRevision"]
+__all__ = ["LicenseOutcome", "LicenseRevision", "StoredBacktest"]

@@ -12,12 +12,9 @@ from engagement.models import (
     AccountEngagement,
     Event,
     EventName,
-    EventWeight,
     Product,
     User,
 )
-from engagement.rescoring import sets
-from engagement.rescoring.rescore import rescore
 from engagement.rescoring.what_if import ScoringDefinition, scoring_definition
 from engagement.scores.history import score_history
 from outcomes.past_scores import benchmarks
@@ -26,7 +23,16 @@ from outcomes.past_scores.scores import PastScore, past_scores
 from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON
 from tests.outcomes import worlds
-from tests.outcomes.worlds import DAY, TODAY, Count, World, current_set, definition, make_world
+from tests.outcomes.worlds import (
+    DAY,
+    TODAY,
+    Count,
+    World,
+    current_set,
+    definition,
+    make_world,
+    score_as,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -55,18 +61,6 @@ definitions = st.builds(
     paid=st.integers(0, 10),
 )
 days = st.integers(0, 420).map(lambda ago: TODAY - ago * DAY)
-
-
-def score_as(product: Product, own: ScoringDefinition) -> None:
-    """Have the product's workspace score so, and wait for its scores."""
-    workspace = product.workspaces.get()
-    workspace.lookback_days, workspace.default_weight = own.lookback_days, own.default_weight
-    workspace.save()
-    for name, weight in own.weights.items():
-        event, _ = EventName.objects.get_or_create(product=product, name=name)
-        EventWeight.objects.create(workspace=workspace, event_name=event, weight=weight)
-    sets.request_score_set(workspace.pk)
-    rescore(NOON)
 
 
 def computed(

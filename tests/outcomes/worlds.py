@@ -5,9 +5,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
-from engagement.models import Account, DailyCount, EventName, Product, ScoreSet, User
+from engagement.models import Account, DailyCount, EventName, EventWeight, Product, ScoreSet, User
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
 from engagement.rescoring.what_if import ScoringDefinition
 from engagement.scores.formula import rounded_score
+from outcomes.kinds import Kind
+from outcomes.sources import licenses
 from tests.engagement.history import NOON
 from tests.engagement.plain import benchmark
 
@@ -29,14 +33,88 @@ class Count(NamedTuple):
         return TODAY - self.days_ago * DAY
 
 
+class Fate(NamedTuple):
+    """What became of an account, as its license tells. Days are those before today."""
+
+    account: str
+    kind: Kind
+    days_ago: int
+    is_good: bool
+    known_later: int = 0
+    answered_before: int | None = None
+    began_before: int = 365
+
+    @property
+    def day(self) -> date:
+        return TODAY - self.days_ago * DAY
+
+    @property
+    def known_on(self) -> date:
+        return self.day + self.known_later * DAY
+
+    @property
+    def answered_on(self) -> date | None:
+        return None if self.answered_before is None else self.day - self.answered_before * DAY
+
+    @property
+    def began_on(self) -> date:
+        return self.day - self.began_before * DAY
+
+
 @dataclass
 class World:
-    """The counts of a product, and its ids by name."""
+    """The counts of a product, what became of its accounts, and its ids by name."""
 
     product: Product
     counts: Sequence[Count]
     accounts: dict[str, int] = field(default_factory=dict)
     created: Mapping[str, date] = field(default_factory=dict)
+    fates: Sequence[Fate] = ()
+
+
+_RESULTS = {
+    (Kind.RENEWAL, True): "renewed",
+    (Kind.MONTHLY_STAY, True): "stayed",
+    (Kind.EVALUATION, True): "bought",
+}
+
+
+def decide(world: World, fates: Iterable[Fate], revision: int = 1) -> None:
+    """Store what became of the accounts, each as a license of its own."""
+    world.fates = [*world.fates, *fates]
+    rows = [
+        licenses.OutcomeRow(
+            license=f"license {number}",
+            kind=fate.kind,
+            day=fate.day,
+            cloud_id=fate.account,
+            began_on=fate.began_on,
+            known_on=fate.known_on,
+            answered_on=fate.answered_on,
+            decided_on=fate.day,
+            result=_RESULTS.get((fate.kind, fate.is_good), "churned"),
+            exclusion="",
+            seats=None,
+            cents=None,
+        )
+        for number, fate in enumerate(world.fates)
+    ]
+    licenses.replace(world.product.pk, [row.license for row in rows], rows)
+    licenses.follow(world.product.pk, revision)
+
+
+def score_as(product: Product, own: ScoringDefinition) -> None:
+    """Have the product's workspace score so, and wait for its scores."""
+    workspace = product.workspaces.get()
+    workspace.lookback_days, workspace.default_weight = own.lookback_days, own.default_weight
+    workspace.save()
+    for name, weight in own.weights.items():
+        event, _ = EventName.objects.get_or_create(product=product, name=name)
+        EventWeight.objects.update_or_create(
+            workspace=workspace, event_name=event, defaults={"weight": weight}
+        )
+    sets.request_score_set(workspace.pk)
+    rescore(NOON)
 
 
 def make_world(
@@ -114,10 +192,11 @@ def weight_of(own: ScoringDefinition, event: str) -> int:
 
 def raw(world: World, own: ScoringDefinition, account: str, day: date) -> float:
     """The raw score of an account at the end of the day."""
+    today_ago = (TODAY - day).days
     return sum(
         count.times * weight_of(own, count.event)
         for count in world.counts
-        if count.account == account and 0 <= (day - count.day).days < own.lookback_days
+        if count.account == account and 0 <= count.days_ago - today_ago < own.lookback_days
     )
 
 
