@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, NamedTuple, cast
 
+from django.db import transaction
+
 from access.pages.subject_urls import subject_list_url, subject_url
 from console.rules.previews import PREVIEW_TIMEOUT_SECONDS, display_name
 from console.rules.rule_editor import RuleForm
@@ -15,6 +17,8 @@ from engagement.models import EventName, ScoreSet, Segment, Workspace
 from engagement.rescoring import what_if
 from engagement.rescoring.what_if import RankedSubject, RankingPreview, ScoringDefinition
 from engagement.segments import counts
+from outcomes.backtests.effect import PredictionEffect, would_have_predicted
+from outcomes.kinds import Kind
 
 SEGMENTS_SHOWN = 10
 SCOPE_TITLES: dict[Scope, str] = {"account": "Accounts", "user": "Users"}
@@ -28,6 +32,15 @@ CHANGE_SOMETHING_MESSAGE = (
     "These are the top ranks now. Change something above to see how they would move."
 )
 TOO_MANY_USERS_MESSAGE = "These accounts have too many users to score while you wait."
+# The rankings above it do not wait longer for what is good to know.
+PREDICTION_TIMEOUT_SECONDS = 2.0
+OUTCOME_NAMES = {
+    Kind.RENEWAL: "renewals",
+    Kind.MONTHLY_STAY: "monthly stays",
+    Kind.EVALUATION: "evaluations",
+    Kind.TRAIT: "outcomes",
+    Kind.DORMANCY: "outcomes of active accounts",
+}
 EXACT_MESSAGE = "Computed for all users and accounts, as saving would."
 
 
@@ -68,11 +81,13 @@ class RankingComparison:
 
 @dataclass(frozen=True)
 class WhatIfEffect:
-    """``problems`` say what is wrong with the form, one sentence each."""
+    """``problems`` say what is wrong with the form, one sentence each; ``prediction`` what the
+    score would have predicted."""
 
     text: str
     rankings: list[RankingComparison] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    prediction: str = ""
 
 
 def unchanged_effect(score_set: ScoreSet | None) -> WhatIfEffect:
@@ -108,7 +123,33 @@ def form_effect(
     return WhatIfEffect(
         EXACT_MESSAGE if is_exact else "",
         [_compare(scope, previews.get(scope), score_set) for scope in SCOPE_TITLES],
+        prediction=_prediction(score_set, definition, today),
     )
+
+
+def _prediction(score_set: ScoreSet, definition: ScoringDefinition, today: date) -> str:
+    """What the score would have predicted, as a sentence; "" if nobody can say in time."""
+    deadline = time.monotonic() + PREDICTION_TIMEOUT_SECONDS
+    try:
+        with sql.cancel_after(PREDICTION_TIMEOUT_SECONDS), transaction.atomic():
+            effect = would_have_predicted(
+                score_set, definition, today, lambda: time.monotonic() > deadline
+            )
+    except sql.StatementTimeout:
+        return ""
+    return _prediction_sentence(effect) if effect else ""
+
+
+def _prediction_sentence(effect: PredictionEffect) -> str:
+    now, then, difference = effect.now, effect.with_change, effect.difference
+    margin = (difference.high - difference.low) / 2
+    is_shown = not difference.low <= 0 <= difference.high
+    return (
+        f"{effect.days} days before {now.outcomes:,} {OUTCOME_NAMES[effect.kind]}, it would have "
+        f"predicted with an AUC of {then.value:.2f} ({then.low:.2f} to {then.high:.2f}), and "
+        f"today’s score with {now.value:.2f} ({now.low:.2f} to {now.high:.2f}). Difference: "
+        f"{difference.value:+.2f} ± {margin:.2f}{'' if is_shown else ', so none can be shown'}."
+    ).replace(" -", " \N{MINUS SIGN}")
 
 
 # --- The form -------------------------------------------------------------------------------

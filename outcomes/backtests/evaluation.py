@@ -10,6 +10,7 @@ from outcomes.backtests.predictions import Predictions
 from outcomes.backtests.results import Band, Horizon, ReliabilityPoint
 from outcomes.backtests.verdicts import LEAST_OUTCOMES, verdict
 from outcomes.statistics.auc import Array, auc, auc_difference
+from outcomes.statistics.estimates import Estimate
 from outcomes.statistics.rates import (
     BAND_EDGES,
     brier,
@@ -84,6 +85,18 @@ def evaluate(predictions: Predictions, late_events: float | None = None) -> Hori
         brier=brier(expected, is_bad),
         late_events=late_events,
     )
+
+
+def compare(now: Predictions, then: Predictions) -> tuple[Estimate, Estimate, Estimate] | None:
+    """The AUC of two scores for the same outcomes, and the second minus the first; None if the
+    outcomes or equal scores do not allow to say it."""
+    own, other = columns(now), columns(then)
+    of_own = auc(own.strengths, own.is_good, own.accounts)
+    of_other = auc(other.strengths, own.is_good, own.accounts)
+    difference = auc_difference(other.strengths, own.strengths, own.is_good, own.accounts)
+    if of_own is None or of_other is None or difference is None:
+        return None
+    return of_own, of_other, difference
 
 
 def _bands(scores: Array, is_bad: Array, accounts: Array) -> Iterable[Band]:

@@ -19,6 +19,9 @@ from engagement.rescoring import what_if
 from engagement.rescoring.rescore import rescore
 from engagement.scores import sampling
 from engagement.segments import event_counts
+from outcomes.backtests.effect import PredictionEffect
+from outcomes.kinds import Kind
+from outcomes.statistics.estimates import Estimate
 from tests.cases import each, leaves_no_rows
 from tests.engagement.history import NOON, group, identify, tell, track
 
@@ -416,3 +419,41 @@ def test_the_page_asks_a_bounded_number_of_queries(
     rescore(NOON)
     with django_assert_max_num_queries(30):
         assert member.get(page(ours)).status_code == 200
+
+
+# --- What the score would have predicted ------------------------------------------------------
+
+
+def test_the_effect_says_what_the_score_would_have_predicted(
+    member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effects_of_score = PredictionEffect(
+        Kind.RENEWAL,
+        60,
+        Estimate(0.64, 0.57, 0.71, 88),
+        Estimate(0.71, 0.64, 0.78, 88),
+        Estimate(0.07, 0.02, 0.12, 88),
+    )
+    monkeypatch.setattr(effects, "would_have_predicted", lambda *arguments: effects_of_score)
+    html = effect(member, ours, filled_in(ours, ("paid", 9)))
+    assert (
+        "60 days before 88 renewals, it would have predicted with an AUC of 0.71 (0.64 to 0.78), "
+        "and today’s score with 0.64 (0.57 to 0.71). Difference: +0.07 ± 0.05." in html
+    )
+    unclear = effects_of_score._replace(difference=Estimate(-0.01, -0.06, 0.04, 88))
+    monkeypatch.setattr(effects, "would_have_predicted", lambda *arguments: unclear)
+    html = effect(member, ours, filled_in(ours, ("paid", 9)))
+    assert "Difference: \N{MINUS SIGN}0.01 ± 0.05, so none can be shown." in html
+
+
+def test_rankings_do_not_wait_for_a_prediction(
+    member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(effects, "PREDICTION_TIMEOUT_SECONDS", 0.2)
+
+    def take_long(*arguments: Any) -> None:
+        sql.fetch("SELECT pg_sleep(20)")
+
+    monkeypatch.setattr(effects, "would_have_predicted", take_long)
+    html = effect(member, ours, filled_in(ours, ("paid", 9)))
+    assert rankings(html) and "predicted" not in html
