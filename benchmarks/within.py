@@ -269,7 +269,8 @@ def sweep() -> dict[str, Any]:
 def night(product_id: str, name: str) -> dict[str, Any]:
     """Decide the night after yesterday, or a day later the *second* one; seconds, memory, and
     statements."""
-    now = timezone.now() + timedelta(days=name == "second", hours=2)
+    # Late in the day, because no night is due before one in the morning.
+    now = timezone.now().replace(hour=23, minute=59) + timedelta(days=name == "second")
     today = now.date()
     score_set = ScoreSet.objects.get(product=int(product_id), state=ScoreSet.State.CURRENT)
     if name == "first":

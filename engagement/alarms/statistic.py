@@ -7,7 +7,7 @@ comparable accounts moved (*movement*). How far accounts usually miss their expe
 spread of each account's own weeks (*burstiness*). docs/decisions/engagement.md says why.
 
 All accounts teach the night's ``Parameters``; each is then judged by them alone. Both work in
-chunks: besides the weekly sums, a million accounts take about 60 MB.
+chunks: besides the weekly sums, a million accounts take about 30 MB.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ SIZE_BOUNDS = np.array([3.0, 10.0, 30.0, 100.0, 300.0])
 SIZES = len(SIZE_BOUNDS) + 1
 # The dispersion of a size is that of an account with this expectation.
 SIZE_MIDDLES = np.array([1.5, 6.0, 20.0, 60.0, 200.0, 600.0])
-CHUNK = 32_768
+CHUNK = 8_192
 
 # What an account and the accounts together need, to teach common movement.
 MOVEMENT_LEAST_EXPECTED, MOVEMENT_LEAST_ACCOUNTS = 5.0, 20
@@ -173,22 +173,30 @@ def account_activity(figures: Array, p_on: float) -> Array:
 
 
 def _learn_window(accounts: Accounts, parameters: Parameters, index: int) -> None:
-    observed, weeks, rates = _by_chunk(accounts, lambda part: _sums(part, index))
+    observed, weeks, rates = _by_chunk(accounts, 3, lambda part, _: _sums(part, index))
     is_old = weeks >= LEAST_WEEKS
-    movement = _movement(observed, rates * WINDOWS[index], is_old, accounts.regions)
+    movement = _movement(observed, rates, WINDOWS[index], is_old, accounts.regions)
     parameters["movement"].append(movement)
     parameters["weekly"].append(_weekly_movement(accounts, index))
-    expected = _expected(accounts, rates, parameters, index)
-    sizes = np.where(is_old & (expected >= LEAST_ERROR_EXPECTED), _sizes(expected), SIZES)
+    (spread,) = _by_chunk(accounts, 1, lambda part, _: _spread(part, parameters, index))
 
-    (spread,) = _by_chunk(accounts, lambda part: [_spread(part, parameters, index)])
+    def sizes_of(part: Accounts, rows: slice) -> Array:
+        expected = _expected(part, rates[rows], parameters, index)
+        teaches = is_old[rows] & (expected >= LEAST_ERROR_EXPECTED)
+        return np.where(teaches, _sizes(expected), SIZES)
+
+    def errors_of(part: Accounts, rows: slice) -> tuple[Array, Array]:
+        expected = _expected(part, rates[rows], parameters, index)
+        burstiness = _burstiness(spread[rows], weeks[rows], expected, parameters, index)
+        variance = np.maximum(expected, LEAST_ERROR_EXPECTED) * _growth(weeks[rows], index)
+        errors = (observed[rows] - expected) ** 2 / (variance * burstiness)
+        is_usable = usable_windows(part)[index]
+        return np.where(is_usable, sizes[rows], SIZES), errors / _growth_within_size(expected)
+
+    (sizes,) = _by_chunk(accounts, 1, sizes_of)
     own = [np.minimum(spread[sizes == size], GREATEST_SPREAD) for size in range(SIZES)]
     parameters["spread"].append([float(s.mean()) if s.any() else 1.0 for s in own])
-
-    sizes[~usable_windows(accounts)[index]] = SIZES
-    burstiness = _burstiness(spread, weeks, expected, parameters, index)
-    variance = np.maximum(expected, LEAST_ERROR_EXPECTED) * _growth(weeks, index) * burstiness
-    errors = (observed - expected) ** 2 / variance / _growth_within_size(expected)
+    sizes, errors = _by_chunk(accounts, 2, errors_of)
     own = [errors[sizes == size] for size in range(SIZES)]
     # The third quartile decides: accounts that really changed move it little.
     quartiles = [float(np.quantile(e, QUARTILE)) if len(e) else 0.0 for e in own]
@@ -196,10 +204,16 @@ def _learn_window(accounts: Accounts, parameters: Parameters, index: int) -> Non
     parameters["accounts"].append([len(e) for e in own])
 
 
-def _by_chunk(accounts: Accounts, columns: Callable[[Accounts], Any]) -> Array:
-    """Columns with an entry for each account, as float32."""
-    parts = [np.array(columns(part), np.float32) for part in accounts.chunks()]
-    return np.concatenate(parts, axis=1)
+def _by_chunk(accounts: Accounts, columns: int, compute: Callable[[Accounts, slice], Any]) -> Array:
+    """Columns with an entry for each account, as float32. *compute* takes a chunk and its rows: of
+    a million accounts, each step of a formula would take 8 MB."""
+    result = np.empty((columns, len(accounts)), np.float32)
+    start = 0
+    for part in accounts.chunks():
+        rows = slice(start, start + len(part))
+        result[:, rows] = compute(part, rows)
+        start = rows.stop
+    return result
 
 
 def _baseline(accounts: Accounts, index: int) -> tuple[Array, Array]:
@@ -217,12 +231,14 @@ def _sums(accounts: Accounts, index: int) -> tuple[Array, Array, Array]:
     return observed, numbers, baseline.sum(axis=1, dtype=np.float64) / np.maximum(numbers, 1)
 
 
-def _movement(observed: Array, before: Array, is_old: Array, regions: Array) -> list[float]:
+def _movement(
+    observed: Array, rates: Array, window: int, is_old: Array, regions: Array
+) -> list[float]:
     """The median ratio of present to usual activity by region, shrunk to the one of all: a large
     account that leaves must not lower what is expected of others, as in a ratio of sums it would.
     """
-    teaches = is_old & (before >= MOVEMENT_LEAST_EXPECTED)
-    ratios, regions = observed[teaches] / before[teaches], regions[teaches]
+    teaches = is_old & (rates * window >= MOVEMENT_LEAST_EXPECTED)
+    ratios, regions = observed[teaches] / (rates[teaches] * window), regions[teaches]
     common = _median(ratios)
     movement = []
     for region in range(REGIONS):

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engagement.alarms.statistic import (
-    CHUNK,
     WEEKS,
     WINDOWS,
     Accounts,
@@ -43,15 +42,15 @@ _LEVELS = 8  # more than there are
 # of the window (an index of WINDOWS) with the smallest p in the last night.
 ALARM = np.dtype(
     [
-        ("row", "i8"),
-        ("level", "i8"),
-        ("since", "i8"),
+        ("row", "i4"),
+        ("level", "i1"),
+        ("since", "i4"),
         ("outcome", "u1"),
         ("rate", "f8"),
-        ("weeks", "f8"),
+        ("weeks", "f4"),
         ("burstiness", "f8"),
-        ("window", "i8"),
-        ("observed", "f8"),
+        ("window", "i1"),
+        ("observed", "f4"),
         ("expected", "f8"),
         ("dispersion", "f8"),
         ("p", "f8"),
@@ -181,13 +180,14 @@ def _judge_all(
     accounts: Accounts, parameters: Parameters, is_fall: bool, usual: Array | None = None
 ) -> Array:
     """As ``ALARM``, with the places of the accounts as rows, in bounded memory."""
-    parts, start = [], 0
+    judged, start = np.zeros(len(accounts), ALARM), 0
     for part in accounts.chunks():
-        own = None if usual is None else usual[start : start + CHUNK]
-        parts.append(_smallest(judge(part, parameters, own), part, is_fall))
-        parts[-1]["row"] += start
-        start += len(part)
-    return np.concatenate(parts)
+        rows = slice(start, start + len(part))
+        own = None if usual is None else usual[rows]
+        judged[rows] = _smallest(judge(part, parameters, own), part, is_fall)
+        judged["row"][rows] += start
+        start = rows.stop
+    return judged
 
 
 def _smallest(figures: Array, accounts: Accounts, is_fall: bool) -> Array:

@@ -4,6 +4,7 @@ PostgreSQL packs the active days of some thousand accounts at a time into one va
 becomes a Python object. What stays in memory is about 100 bytes for each active account.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, LiteralString
@@ -19,16 +20,20 @@ from engagement.scores.active_days import DAY, GREATEST_DELAY
 DAYS = 7 * WEEKS
 # An account's usual delay is that of as many days.
 DELAY_DAYS = 28
-ACCOUNTS_PER_READ = 20_000
+# The connection keeps a buffer as large as the largest value that it has read.
+ROWS_PER_READ, ACCOUNTS_PER_READ = 20_000, 5_000
 # With at most two users on any day, an account is small.
 SMALL_USERS = 2
 
 _SUBJECTS: LiteralString = """
     SELECT string_agg(
         int8send(account_id) || int4send(total_users)
-            || int2send(COALESCE(activity, -1)::smallint), '')
-    FROM engagement_accountengagement
-    WHERE product_id = %(product)s AND score_set_id = %(score_set)s
+            || int2send(COALESCE(activity, -1)::smallint), '' ORDER BY account_id)
+    FROM (
+        SELECT account_id, total_users, activity FROM engagement_accountengagement
+        WHERE product_id = %(product)s AND score_set_id = %(score_set)s
+          AND account_id > %(after)s
+        ORDER BY account_id LIMIT %(limit)s) AS part
 """
 _SUBJECT = np.dtype([("id", ">i8"), ("users", ">i4"), ("activity", ">i2")])
 _ACTIVE_DAYS: LiteralString = """
@@ -76,10 +81,18 @@ class Loaded:
 def load(score_set: ScoreSet, day: date, alarmed: Array) -> Loaded:
     """Read the accounts as of the end of *day*; also those in *alarmed*, an array of ids."""
     own = {"product": score_set.product_id, "score_set": score_set.pk}
-    all_rows = np.sort(_read(_SUBJECTS, own, _SUBJECT), order="id")
+    all_rows = np.concatenate([np.empty(0, _SUBJECT), *_subjects(own)])
     # Pages of memory that nobody writes to take no room.
     span = {"first": day - (DAYS - 1) * DAY, "last": day, "greatest_delay": GREATEST_DELAY}
     return _Loading(all_rows, np.sort(alarmed), {**own, **span}).run()
+
+
+def _subjects(own: dict[str, Any]) -> Iterator[Array]:
+    """All accounts in parts, sorted by id."""
+    after = 0
+    while len(part := _read(_SUBJECTS, {**own, "after": after, "limit": ROWS_PER_READ}, _SUBJECT)):
+        yield part
+        after = int(part["id"][-1])
 
 
 class _Loading:

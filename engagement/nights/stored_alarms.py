@@ -13,7 +13,7 @@ from engagement.alarms.levels import MEASURED_BY, NOTHING_DAYS, SETTLED_FOR
 from engagement.models import Alarm, AlarmNight, ScoreSet
 from engagement.scores.active_days import KEPT
 
-ROWS_PER_STATEMENT = 10_000
+ROWS_PER_STATEMENT = 2_000
 # An account that settled is not compared with the time before for so long (``transitions``).
 RESTING = timedelta(weeks=24)
 # Alarms that ended, and the numbers of nights.

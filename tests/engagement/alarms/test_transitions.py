@@ -173,7 +173,6 @@ def test_a_night_is_the_same_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     at_once = falls()
     assert len(at_once) > 100
     monkeypatch.setattr("engagement.alarms.statistic.CHUNK", 7)
-    monkeypatch.setattr("engagement.alarms.transitions.CHUNK", 7)
     in_chunks = falls()
     for name in ALARM.names or ():
         np.testing.assert_allclose(in_chunks[name], at_once[name], rtol=1e-6)
