@@ -23,6 +23,8 @@ from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
 from kombu.transport import TRANSPORT_ALIASES
 
+from core import durable_files
+
 
 def text(name: str, default: str = "") -> str:
     """Return the variable's value, or the text of the file that ``NAME_FILE`` names."""
@@ -262,22 +264,16 @@ def local_secrets(data_dir: Path) -> dict[str, str]:
     """
     path = data_dir / "secrets.json"
     try:
+        # The folder may be new, and its name must last as long as what it holds.
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        pass
+        if not path.exists():
+            durable_files.create(path, json.dumps(_new_secrets()))
+            durable_files.sync_folder(data_dir.parent)
     except OSError as error:
         raise ImproperlyConfigured(
             f"The data folder {data_dir} cannot be written ({error.strerror}); "
             "set EDS_DATA_DIR to a folder that can."
         ) from None
-    else:
-        with os.fdopen(descriptor, "w") as file:
-            created = {
-                "secret_key": secrets.token_urlsafe(50),
-                "encryption_key": Fernet.generate_key().decode(),
-            }
-            json.dump(created, file)
     try:
         stored: dict[str, str] = json.loads(path.read_text())
         return {name: stored[name] for name in ("secret_key", "encryption_key")}
@@ -286,6 +282,13 @@ def local_secrets(data_dir: Path) -> dict[str, str]:
             f"{path} is damaged or cannot be read. It holds the keys of encrypted values. Restore "
             "it from a backup, or delete it to start with new keys."
         ) from None
+
+
+def _new_secrets() -> dict[str, str]:
+    return {
+        "secret_key": secrets.token_urlsafe(50),
+        "encryption_key": Fernet.generate_key().decode(),
+    }
 
 
 def child_environment(variables: Mapping[str, str]) -> dict[str, str]:

@@ -24,8 +24,11 @@ from harness.service import any_address, copy_migrated_cluster, own_environment,
 class Whole:
     """``up`` and its children: web server, workers, beat, and PostgreSQL."""
 
-    def __init__(self, folder: Path, address: Address, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(
+        self, folder: Path, address: Address, process: "subprocess.Popen[bytes]", output: Path
+    ) -> None:
         self.folder = folder
+        self.output = output
         self.address = address
         self.process = process
         # Another database than the embedded one.
@@ -63,7 +66,7 @@ class Whole:
             raise Failed(f"{failure} The service logged:\n{self.log()}") from None
 
     def log(self, characters: int = 3000) -> str:
-        return (self.folder / "up.log").read_text("utf-8", "replace")[-characters:]
+        return self.output.read_text("utf-8", "replace")[-characters:]
 
     def connect(self) -> psycopg.Connection[Any]:
         """Connect to its database, which may be away: then this is an OperationalError."""
@@ -107,13 +110,15 @@ def _role(process: psutil.Process) -> str:
 
 
 @contextmanager
-def starting(folder: Path, **settings: str) -> Iterator[Whole]:
-    """``up`` with its data in *folder*, just started; stopped by its process id in the end."""
+def starting(folder: Path, output: Path | None = None, **settings: str) -> Iterator[Whole]:
+    """``up`` with its data in *folder*, just started; stopped by its process id in the end. Its
+    output goes to a file in the folder, or to *output*."""
+    output = output or folder / "up.log"
     address = any_address()
     command = [sys.executable, "manage.py", "up", "--port", str(address.port)]
     environment = own_environment(folder, **settings)
-    with processes.running(command, folder / "up.log", environment) as process:
-        yield Whole(folder, address, process)
+    with processes.running(command, output, environment) as process:
+        yield Whole(folder, address, process, output)
 
 
 @contextmanager
@@ -121,6 +126,6 @@ def running(**settings: str) -> Iterator[Whole]:
     """``up`` in a temporary folder, ready."""
     with temporary_folder() as folder:
         copy_migrated_cluster(folder)
-        with starting(folder, **settings) as service:
+        with starting(folder, None, **settings) as service:
             service.wait_until_ready()
             yield service

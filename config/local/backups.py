@@ -21,6 +21,7 @@ from typing import IO, Any
 from django.core.management.base import CommandError
 
 from config.local.postgres import EmbeddedPostgres, EmbeddedPostgresError
+from core import durable_files
 from core.version import VERSION
 
 SLOT = "eds_backup"
@@ -140,8 +141,7 @@ def take(postgres: EmbeddedPostgres, root: Path, now: datetime, secrets: Path | 
     )
     _run(command)
     if secrets is not None:
-        shutil.copy2(secrets, partial / SECRETS)
-        (partial / SECRETS).chmod(0o600)
+        durable_files.replace(partial / SECRETS, secrets.read_text())
     verify(partial)
     backup = BaseBackup(
         name=name,
@@ -154,9 +154,9 @@ def take(postgres: EmbeddedPostgres, root: Path, now: datetime, secrets: Path | 
         bytes=sum(path.stat().st_size for path in partial.iterdir()),
         has_secrets=secrets is not None,
     )
-    (partial / SUMMARY).touch(mode=0o600)
-    (partial / SUMMARY).write_text(json.dumps(asdict(backup), indent=2))
+    durable_files.replace(partial / SUMMARY, json.dumps(asdict(backup), indent=2))
     partial.rename(target)
+    durable_files.sync_folder(target.parent)
     return backup
 
 

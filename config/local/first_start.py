@@ -1,7 +1,6 @@
 """The first start: creates an admin login and a product, and says how to try them."""
 
 import json
-import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from django.core.management.base import CommandError
 from django.db import transaction
 
 from config.setup.provisioning import create_product
+from core import durable_files
 from engagement.models import Product
 from ingestion.snippets import build_snippets
 
@@ -78,13 +78,7 @@ def _save(path: Path, credentials: dict[str, Any]) -> None:
     """Write the file so that only its owner can read it."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(credentials, file, indent=2)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
+        durable_files.replace(path, json.dumps(credentials, indent=2) + "\n")
     except OSError as error:
         raise CommandError(
             f"{path} cannot be written ({error.strerror}); set EDS_DATA_DIR to a folder that can."

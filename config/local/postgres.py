@@ -6,6 +6,7 @@ and only its owner, root, and who started it may connect.
 
 import hashlib
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -19,11 +20,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
 import psycopg
 from django.core.management.base import CommandError
 
 from config.local import ownership, peers
 from config.server.parent_death import exit_with_parent
+from core import durable_files
 
 DATABASE = "engagement"
 # The service's role owns its database and has no other privileges.
@@ -118,13 +121,20 @@ class EmbeddedPostgres:
         return {"NAME": DATABASE, "USER": ROLE, "HOST": str(self.socket_dir)}
 
     def pid(self) -> int | None:
-        """Return the process id of the server that runs on this folder, or None."""
+        """Return the process id of the server that runs on this folder, or None.
+
+        After a power cut the file of the last server is still there, and its number may be that of
+        any other process.
+        """
         try:
             pid = int((self.folder / "postmaster.pid").read_text().split("\n", 1)[0])
-            os.kill(pid, 0)
-        except (OSError, ValueError):
+            # A server's current folder is that of its files.
+            is_here = Path(psutil.Process(pid).cwd()) == self.folder.resolve()
+        except psutil.AccessDenied:
+            return pid
+        except (OSError, ValueError, psutil.Error):
             return None
-        return pid
+        return pid if is_here else None
 
     def _says_ready(self, pid: int) -> bool:
         """Return whether the server with this process id has written that it is ready."""
@@ -155,14 +165,17 @@ class EmbeddedPostgres:
                     "wait until it has ended, or stop it."
                 )
             time.sleep(0.05)
+        # PostgreSQL does not start while any process of its user has the number in it.
+        with suppress(OSError):
+            (self.folder / "postmaster.pid").unlink()
 
     def initialise(self) -> None:
         """Create the cluster's files, unless they exist."""
-        wheel = self._wheel()
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._kept_private(self.folder.parent):
-                wheel.ensure_pgdata_inited()
+                if not self.is_initialised():
+                    self._create_files()
+                self._wheel().ensure_pgdata_inited()
             self._claim_socket_dir()
         except OSError as error:
             raise EmbeddedPostgresError(
@@ -174,6 +187,17 @@ class EmbeddedPostgres:
                 f"PostgreSQL could not create its files in {self.folder} (initdb ended with "
                 f"status {error.returncode}). Is the disk full, or the folder not empty?"
             ) from error
+
+    def _create_files(self) -> None:
+        """Create them beside their place, so that a power cut or a kill leaves all or none."""
+        new = EmbeddedPostgres(self.folder.with_name(f".{self.folder.name}.new"))
+        shutil.rmtree(new.folder, ignore_errors=True)
+        new.folder.mkdir(mode=0o700)
+        new._wheel().ensure_pgdata_inited()
+        if self.folder.exists():
+            self.folder.rmdir()
+        new.folder.rename(self.folder)
+        durable_files.sync_folder(self.folder.parent)
 
     def _claim_socket_dir(self) -> None:
         """Create or verify the socket's folder in the temporary folder, if it is needed."""
@@ -211,6 +235,7 @@ class EmbeddedPostgres:
         As root the wheel lets all users pass through them, because PostgreSQL's user must. Access
         for that user's group is enough.
         """
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = stat.S_IMODE(folder.stat().st_mode)
         yield
         owner = self._owner()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from core import durable_files
 from exports.stores.errors import StoreError
 
 
@@ -35,6 +36,7 @@ class FolderStore:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
+            durable_files.sync_folder(path.parent)
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink()

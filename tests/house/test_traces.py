@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 # The most files that may run. A feature that needs another one takes it from somewhere else.
 UNTIL_THE_SCORE, UNTIL_THE_READ = 69, 91
-OF_A_SYNC = 47
+OF_A_SYNC = 45
 NOT_THE_PRODUCT = ("tests", "harness", ".venv")
 
 
@@ -135,5 +135,7 @@ def test_a_page_of_licenses_runs_through_few_files(
     trace = Trace()
     trace.run(lambda: connections.work(connection))
     show({"first sync": trace})
-    print(*sorted(trace.files), sep="\n")
-    assert len(trace.files) <= OF_A_SYNC
+    # How a line is logged depends on the tests before.
+    files = [file for file in trace.files if not file.startswith("config/logging/")]
+    print(*sorted(files), sep="\n")
+    assert len(files) <= OF_A_SYNC

@@ -14,6 +14,7 @@ from django.utils import timezone
 from config.local import backups, data_folder
 from config.local.bucket import SCHEME, Bucket
 from config.management.commands.backup import add_folder, backup_folder, embedded_postgres
+from core import durable_files
 
 
 class Command(BaseCommand):
@@ -102,5 +103,4 @@ def _restore_secrets(source: Path, data_dir: Path, now: str) -> None:
     target = data_dir / backups.SECRETS
     if target.exists() and target.read_bytes() != source.read_bytes():
         target.rename(target.with_name(f"{backups.SECRETS}.before-{now}"))
-    shutil.copy2(source, target)
-    target.chmod(0o600)
+    durable_files.replace(target, source.read_text())
