@@ -72,6 +72,19 @@ def test_a_cut_takes_back_the_last_changes_of_names() -> None:
     }
 
 
+def test_a_folder_that_is_synced_lasts_itself() -> None:
+    for seed in range(20):
+        files = ForgetfulFiles(lies=False)
+        files.mkdir("/base", 0o700)
+        files.mkdir("/base/1", 0o700)
+        files.mkdir("/base/1/version", 0o700)
+        files.mkdir("/base/2", 0o700)
+        files.fsyncdir("/base/1", 0, files.opendir("/base/1"))
+        files.setxattr("/", "user.off", str(seed).encode(), 0)
+        files.come_back()
+        assert "version" in files.readdir("/base/1", 0)
+
+
 def test_nothing_works_without_power() -> None:
     files = ForgetfulFiles(lies=False)
     files.mkdir("/data", 0o700)
