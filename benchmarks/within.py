@@ -42,7 +42,7 @@ from engagement.models import (  # noqa: E402
     Workspace,
 )
 from engagement.nights.jobs import DECIDE_ALARMS  # noqa: E402
-from engagement.rescoring import sets  # noqa: E402
+from engagement.rescoring import sets, what_if  # noqa: E402
 from engagement.rescoring.jobs import ORDERS  # noqa: E402
 from engagement.rescoring.rescore import rescore  # noqa: E402
 from exports import runs  # noqa: E402
@@ -56,6 +56,10 @@ from ingestion.payloads import encode  # noqa: E402
 from notifications.models import Destination, Subscription, Watch  # noqa: E402
 from notifications.watching.sweep import sweep as sweep_watches  # noqa: E402
 from notifications.watching.watches import assign_watch  # noqa: E402
+from outcomes.backtests import backtest as backtests  # noqa: E402
+from outcomes.backtests import storage  # noqa: E402
+from outcomes.backtests.effect import would_have_predicted  # noqa: E402
+from outcomes.kinds import Kind  # noqa: E402
 
 _COPY: LiteralString = """
     COPY ingestion_inboxmessage (received_at, key_digest, key_hint, payload)
@@ -309,7 +313,47 @@ def night(product_id: str, name: str) -> dict[str, Any]:
     }
 
 
+_DEFINITIONS = {"7 days": (7, None), "30 days": (30, None), "half-life": (30, 60)}
+
+
+def backtest(product_id: str, name: str) -> dict[str, Any]:
+    """Compute the backtest of renewals under a definition, and the effect of a change; seconds,
+    memory, and statements."""
+    workspace = Workspace.objects.select_related("scores").get(product=int(product_id))
+    assert workspace.scores is not None
+    today, current = timezone.now().date(), what_if.scoring_definition(workspace.scores)
+    lookback, half_life = _DEFINITIONS[name]
+    # A default weight of its own makes it another definition than the current one.
+    definition = current._replace(lookback_days=lookback, default_weight=2, weights={"Paid": 5})
+    if half_life:
+        definition = definition._replace(half_life_days=half_life)
+    statements, execute = 0, psycopg.Cursor.execute
+
+    def count(cursor: Any, *arguments: Any, **options: Any) -> Any:
+        nonlocal statements
+        statements += 1
+        return execute(cursor, *arguments, **options)
+
+    psycopg.Cursor.execute = count  # type: ignore[assignment, method-assign]
+    before, watch = psutil.Process().memory_info().rss / 1e6, Stopwatch()
+    result = backtests.run(workspace, Kind.RENEWAL, today, definition)
+    figures, peak = watch.read(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    storage.save(workspace, None, result, definition, timezone.now())
+    watch, counted = Stopwatch(), statements
+    effect = would_have_predicted(workspace.scores, definition, today)
+    assert effect is not None
+    return {
+        **figures,
+        "before_mb": before,
+        "peak_mb": peak,
+        "statements": counted,
+        "outcomes": result.horizons[0].outcomes,
+        "effect_seconds": watch.read()["seconds"],
+    }
+
+
 COMMANDS = {
+    "backtest": backtest,
     "create_products": create_products,
     "score_all": score_all,
     "subscribe": subscribe,

@@ -19,16 +19,19 @@ WEIGHTS: LiteralString = """
         SELECT * FROM unnest(%(names)b::bigint[], %(weights)b::bigint[]) w(event_name_id, weight))
 """
 # Daily counts "d", as the definition counts them.
-COUNTS: LiteralString = """
-    engagement_dailycount d
+JOINS: LiteralString = """
     JOIN engagement_user u ON u.id = d.user_id AND u.is_identified AND u.product_id = %(product)s
     LEFT JOIN weight w ON w.event_name_id = d.event_name_id
+"""
+COUNTS: LiteralString = f"""
+    engagement_dailycount d {JOINS}
     WHERE d.product_id = %(product)s AND COALESCE(w.weight, %(default_weight)s) > 0
 """
 # For each day from "first" to "last" of a subject: the raw score, and the last day with a scored
 # event. Sums run from the first day on, and a window is the difference of two. With a half-life,
 # points are on the scale of the last day, and what is before the grid is on its first day. The
-# limit of -1000 keeps powers of two within floats. Sums of floats are exact for whole points.
+# limit of -1000 keeps powers of two within floats. Sums of floats are exact for whole points. A row
+# per user and event name first: users and weights are then looked up once, and not for each day.
 RAW_BY_DAY: LiteralString = f"""
     SELECT day, last_day,
         (total - COALESCE(lag(total, %(lookback)s) OVER (ORDER BY day), 0))
@@ -46,12 +49,19 @@ RAW_BY_DAY: LiteralString = f"""
                     * power(2, GREATEST((by_day.day - subject.last) / %(half_life)s, -1000)))
                     AS points
             FROM (
-                SELECT d.day,
-                    sum(d.count * COALESCE(w.weight, %(default_weight)s))::float8 AS points
-                FROM {COUNTS}
-                  AND d.account_id = subject.id
-                  AND d.day BETWEEN subject.first - %(reach)s AND subject.last
-                GROUP BY d.day) by_day
+                SELECT x.day,
+                    sum(x.count * COALESCE(w.weight, %(default_weight)s))::float8 AS points
+                FROM (
+                    SELECT d.user_id, d.event_name_id,
+                        array_agg(d.day) AS days, array_agg(d.count) AS counts
+                    FROM engagement_dailycount d
+                    WHERE d.product_id = %(product)s AND d.account_id = subject.id
+                      AND d.day BETWEEN subject.first - %(reach)s AND subject.last
+                    GROUP BY d.user_id, d.event_name_id) d
+                {JOINS}
+                CROSS JOIN unnest(d.days, d.counts) AS x(day, count)
+                WHERE COALESCE(w.weight, %(default_weight)s) > 0
+                GROUP BY x.day) by_day
             GROUP BY 1) counts USING (day)) sums
 """
 

@@ -9,9 +9,8 @@ from core.database import sql
 from engagement.models import ScoreSet
 from engagement.rescoring.what_if import ScoringDefinition
 from engagement.scores.formula import rounded_score
-from engagement.scores.past_benchmarks import ACCOUNT_SAMPLE_SIZE
 from engagement.tenure import tenure_days
-from outcomes.past_scores.benchmarks import past_benchmarks
+from outcomes.past_scores.benchmarks import SAMPLE_SIZE, past_benchmarks
 from outcomes.past_scores.days import (
     COUNTS,
     RAW_BY_DAY,
@@ -67,7 +66,7 @@ def past_scores(
     score_set: ScoreSet,
     definition: ScoringDefinition,
     pairs: Collection[Pair],
-    sample_size: int = ACCOUNT_SAMPLE_SIZE,
+    sample_size: int = SAMPLE_SIZE,
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> dict[Pair, PastScore]:
     """The scores of the pairs under the definition, without those of accounts that had no daily
