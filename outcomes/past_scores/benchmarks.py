@@ -17,7 +17,6 @@ from outcomes.past_scores.days import (
     RAW_BY_DAY,
     STATEMENT_TIMEOUT_SECONDS,
     WEIGHTS,
-    first_counted_day,
     parameters_of,
 )
 
@@ -91,7 +90,7 @@ def _sampled(
         **parameters_of(score_set.product_id, definition),
         "score_set": score_set.pk,
         # With an audience, nobody knows when all users were active last.
-        "active_from": None if score_set.audience else first_counted_day(definition, days[0]),
+        "active_from": None if score_set.audience else _active_from(definition, days[0]),
     }
     ((active,),) = sql.fetch(_COUNT, parameters)
     parameters["one_in"] = max(1, -(-active // sample_size))
@@ -103,6 +102,11 @@ def _sampled(
         with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
             benchmarks |= dict(sql.fetch(_BENCHMARKS, parameters | bounds))
     return benchmarks
+
+
+def _active_from(definition: ScoringDefinition, day: date) -> date:
+    """Accounts without an event since then are not active on the day, nor later."""
+    return day - timedelta(days=definition.lookback_days - 1)
 
 
 def _parts(days: list[date]) -> Iterator[list[date]]:

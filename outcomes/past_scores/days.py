@@ -4,7 +4,6 @@ The audience of a definition is left out, because traits have only their latest 
 identified users count, as they are now.
 """
 
-from datetime import date, timedelta
 from typing import Any, LiteralString
 
 from engagement.models import EventName
@@ -97,8 +96,3 @@ def reach_days(definition: ScoringDefinition) -> int:
     if half_life := half_life_of(definition):
         return HALF_LIVES * half_life
     return definition.lookback_days - 1
-
-
-def first_counted_day(definition: ScoringDefinition, day: date) -> date:
-    """The first day whose events count for the score of *day*."""
-    return day - timedelta(days=reach_days(definition))
