@@ -90,7 +90,7 @@ def auc(values: Sequence[tuple[float, bool]]) -> float | None:
     bad = [value for value, is_good in values if not is_good]
     if not good or not bad:
         return None
-    wins = sum((one > other) + (one == other) / 2 for one in good for other in bad)
+    wins = sum((own > other) + (own == other) / 2 for own in good for other in bad)
     return wins / len(good) / len(bad)
 
 

@@ -251,8 +251,8 @@ def test_who_answered_before_is_told_apart(acme: Product) -> None:
         Fate("account 3", Kind.RENEWAL, 10, True),
     ]
     world = lively(acme, 4, fates)
-    answered = [horizon.already_answered for horizon in run(world, Kind.RENEWAL).horizons]
-    assert answered == [2, 1, 1, 0]
+    early = [horizon.already_answered for horizon in run(world, Kind.RENEWAL).horizons]
+    assert early == [2, 1, 1, 0]
 
 
 def test_a_prediction_of_an_evaluation_lies_in_it(acme: Product) -> None:
