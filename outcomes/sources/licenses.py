@@ -67,13 +67,13 @@ def replace(product_id: int, licenses: Sequence[str], rows: Iterable[OutcomeRow]
     parameters = {"product": product_id, "licenses": list(licenses)}
     stored = {row[:3]: row for row in sql.fetch(_STORED, parameters)}
     changed = [new[key] for key in sorted(new) if stored.get(key) != new[key]]
-    gone = sorted(stored.keys() - new.keys())
+    obsolete = sorted(stored.keys() - new.keys())
     if changed:
         sql.execute(_UPSERT, {"product": product_id, **sql.arrays(changed, *OutcomeRow._fields)})
-    if gone:
-        arrays = sql.arrays(gone, "licenses", "kinds", "days")
+    if obsolete:
+        arrays = sql.arrays(obsolete, "licenses", "kinds", "days")
         sql.execute(_DELETE, {"product": product_id, **arrays})
-    return len(changed) + len(gone)
+    return len(changed) + len(obsolete)
 
 
 def revision_of(product_id: int) -> int:

@@ -171,15 +171,16 @@ def test_a_sample_is_even_and_the_same_each_time(
         for place, account in enumerate(accounts)
     }
     store(score_set, days)
-    whole = expected(days, TODAY - 371 * DAY)
+    all_units = expected(days, TODAY - 371 * DAY)
     for limit in (200, 3_000):
         sample = read(score_set, limit)
         assert len(sample.outcomes) == limit
-        assert units(sample) < whole
+        assert units(sample) < all_units
         assert sample == read(score_set, limit)
-        assert sample.sampled_of == pytest.approx(len(whole), rel=0.25)
+        assert sample.sampled_of == pytest.approx(len(all_units), rel=0.25)
         by_month = [
-            sum(each.day == day for each in sample.outcomes) for day in {day for _, day, _ in whole}
+            sum(each.day == day for each in sample.outcomes)
+            for day in {day for _, day, _ in all_units}
         ]
         mean = limit / len(by_month)
         assert all(abs(number - mean) < 5 * mean**0.5 for number in by_month)

@@ -33,10 +33,10 @@ Results = dict[tuple[str, date], tuple[str, str]]
 
 def plain(life: Life) -> Results:
     """What became of a customer, from the story of its life alone."""
-    told = [snapshot for snapshot in life.snapshots if snapshot.on <= TODAY]
-    terms = list(_terms(told))
+    snapshots = [snapshot for snapshot in life.snapshots if snapshot.on <= TODAY]
+    terms = list(_terms(snapshots))
     results: Results = {
-        ("evaluation", day): (result, "") for day, result in _evaluations(told)
+        ("evaluation", day): (result, "") for day, result in _evaluations(snapshots)
     }  # fmt: skip
     if life.months == 12:
         results |= {("renewal", day): (result, "") for _, day, result in terms}
@@ -48,10 +48,10 @@ def plain(life: Life) -> Results:
     }
 
 
-def _terms(told: list[Snapshot]) -> Iterator[tuple[date, date, str]]:
+def _terms(snapshots: list[Snapshot]) -> Iterator[tuple[date, date, str]]:
     """First day, last day, and result of each paid term."""
     by_end: dict[date, list[Snapshot]] = {}
-    for snapshot in told:
+    for snapshot in snapshots:
         if snapshot.type == PAID:
             by_end.setdefault(snapshot.end, []).append(snapshot)
     for own, after in pairwise([*by_end.values(), None]):
@@ -81,10 +81,10 @@ def _quarters(terms: list[tuple[date, date, str]]) -> Iterator[tuple[date, str]]
             yield own[-1][1], "stayed"
 
 
-def _evaluations(told: list[Snapshot]) -> Iterator[tuple[date, str]]:
-    for trial in {snapshot.trial for snapshot in told if snapshot.type == EVALUATION}:
-        own = [each for each in told if each.type == EVALUATION and each.trial == trial]
-        after = told[told.index(own[-1]) + 1 :]
+def _evaluations(snapshots: list[Snapshot]) -> Iterator[tuple[date, str]]:
+    for trial in {snapshot.trial for snapshot in snapshots if snapshot.type == EVALUATION}:
+        own = [each for each in snapshots if each.type == EVALUATION and each.trial == trial]
+        after = snapshots[snapshots.index(own[-1]) + 1 :]
         is_bought = bool(after) and after[0].type == PAID
         is_over = own[-1].status == "inactive"
         yield own[-1].end, "bought" if is_bought else "not_bought" if is_over else "open"
