@@ -1,5 +1,6 @@
 """How long the night of a large product takes, how much memory its worker needs, and how many
-statements it runs: 1,000,000 accounts with 3,000,000 users by default.
+statements it runs: 1,000,000 accounts with 3,000,000 users by default. Then, how long the lists of
+accounts by the state of their activity take, in the read API and in the admin.
 
 The active days of 25 weeks are generated, and so are the daily counts of the last day. So the night
 counts that day, loads 24 weeks, decides, and writes. The first night writes what can be told of
@@ -9,13 +10,19 @@ every account; the second, a day later, is like all others.
 import argparse
 from typing import Any, LiteralString
 
+from benchmarks import pages
+from benchmarks.reading import in_turn
+from engagement.insight_kinds import ACTIVITY_LABELS
 from harness.command import run_command
+from harness.http import Client, bearer
 from harness.report import Report, Result, progress
 from harness.service import Service, temporary_service
 
 # A night is no more than a small share of a day's scoring.
 SECONDS, MEMORY_MB = 300.0, 300.0
 PATIENCE = 3600.0
+# Times that each list is read.
+ROUNDS = 7
 
 _FILL: tuple[LiteralString, ...] = (
     """
@@ -62,25 +69,69 @@ _FILL: tuple[LiteralString, ...] = (
     JOIN engagement_eventname e ON e.product_id = %(product)s
     WHERE u.product_id = %(product)s AND random() < 0.2
     """,
+    # Scores follow activity: accounts that are silent, and those with little, are the last ones.
+    """
+    UPDATE engagement_accountengagement e
+    SET raw = CASE WHEN e.account_id %% 10 > 1 THEN 1 + e.account_id %% 12 * 1000
+              ELSE 0 END
+    WHERE e.product_id = %(product)s
+    """,
     "ANALYZE engagement_user, engagement_account, engagement_dailycount, engagement_activeday",
 )
+# One in 50 accounts settled some weeks ago.
+_SETTLED: LiteralString = """
+    INSERT INTO engagement_alarm (product_id, workspace_id, account_id, signal, level, since,
+        ended_on, outcome, is_stopped, is_replayed, window_days, observed, expected, dispersion, p,
+        latest, details)
+    SELECT a.product_id, s.workspace_id, a.id, CASE WHEN a.id %% 3 = 0 THEN 'rise' ELSE 'fall' END,
+           2, current_date - 120, current_date - 29, 'settled', false, false, 28, 3, 12.5, 1.5,
+           0.0001, '{}', '{}'
+    FROM engagement_account a
+    JOIN engagement_scoreset s ON s.product_id = a.product_id AND s.state = 'current'
+    WHERE a.product_id = %(product)s AND a.id %% 50 = 7
+    ON CONFLICT DO NOTHING
+"""
 _SCORE_SET: LiteralString = "SELECT scores_id FROM engagement_workspace WHERE product_id = %s"
 
 
 def measure(options: argparse.Namespace) -> Report:
     with temporary_service() as service:
-        product = fill(service, options.accounts, options.users)
+        created = service.create_product()
+        product = created["product_id"]
+        fill(service, product, options.accounts, options.users)
         for name in ("first", "second"):
             progress(f"The {name} night.")
             night = service.run_json(
                 "-m", "benchmarks.within", "night", str(product), name, timeout=PATIENCE
             )
             yield from results(f"{name} night", night)
+        yield from lists(service, created)
 
 
-def fill(service: Service, accounts: int, users: int) -> int:
-    """Give a product its accounts, users, and active days; its id."""
-    product: int = service.create_product()["product_id"]
+def lists(service: Service, product: dict[str, Any]) -> Report:
+    """How long the first page of the accounts in each state takes."""
+    database = service.connect()
+    database.execute(_SETTLED, {"product": product["product_id"]})
+    database.execute("ANALYZE engagement_alarm, engagement_accountengagement")
+    person = pages.log_in(service, "web")
+    reader = Client(person.server, headers=bearer(product["api_token"]), timeout=120)
+    workspace = product["workspace_id"]
+    progress("Reading lists in turn.")
+    for state in ACTIVITY_LABELS:
+        addresses = {
+            "read API": (reader, f"/v2/accounts?workspace_id={workspace}&activity={state}"),
+            "admin": (
+                person.client,
+                f"/admin/engagement/account/?workspace={workspace}&activity={state}",
+            ),
+        }
+        for name, milliseconds in in_turn(addresses, ROUNDS).items():
+            seconds = milliseconds / 1000
+            yield Result(f"{name}, {state} accounts, seconds", seconds, at_most=pages.SECONDS)
+
+
+def fill(service: Service, product: int, accounts: int, users: int) -> None:
+    """Give a product its accounts, users, and active days."""
     database = service.connect()
     # An empty product has its scores at once.
     service.run_json("-m", "benchmarks.within", "score_all")
@@ -90,7 +141,6 @@ def fill(service: Service, accounts: int, users: int) -> int:
     progress(f"Making {accounts:,} accounts with {users:,} users.")
     for statement in _FILL:
         database.execute(statement, size if "%" in statement else None)
-    return product
 
 
 def results(name: str, night: dict[str, Any]) -> Report:

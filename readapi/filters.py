@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from django.db.models import QuerySet
 
+from engagement.activity.reading import alarmed_filter
 from engagement.insight_kinds import ACTIVITY_LABELS, ActivityState, InsightKind
 from engagement.metric_names import Scope
 from engagement.models import Segment, Workspace
@@ -70,9 +71,13 @@ class ListFilter:
             rows = queries.matches(rows, workspace, self.scope, lookup)
         if self.insight is not None and workspace.scores is not None:
             rows = rows.filter(insight_filter(self.insight, workspace.scores))
+            rows = rows.filter(alarmed_filter(workspace.scores, self.insight))
         if self.conditions and workspace.scores is not None:
             rule = Rule(self.scope, "all", self.conditions)
             rows = rows.filter(members_filter(workspace.scores, rule))
+            for condition in self.conditions:
+                if isinstance(condition, ActivityCondition):
+                    rows = rows.filter(alarmed_filter(workspace.scores, condition.state))
         return rows
 
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import (
-    BooleanField,
     Case,
     Exists,
     F,
@@ -23,7 +22,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce, Greatest, JSONObject, Left, Lower
 from django.db.models.lookups import Exact
 
-from engagement.activity.reading import last_decided_day
+from engagement.activity.reading import AnyOf, last_decided_day
 from engagement.license_traits import SEATS_TRAIT
 from engagement.metric_names import Scope
 from engagement.models import (
@@ -231,15 +230,7 @@ def require_account(workspace: Workspace, account_id: int) -> None:
 
 
 def _among(rows: QuerySet[Any], id_column: str, subjects: QuerySet[Any]) -> QuerySet[Any]:
-    return rows.filter(_AnyOf(F(id_column), ArraySubquery(subjects.values("id"))))
-
-
-class _AnyOf(Func):
-    """The planner runs the subquery first, and then finds the rows by their key."""
-
-    template = "%(expressions)s)"
-    arg_joiner = " = ANY("
-    output_field = BooleanField()
+    return rows.filter(AnyOf(F(id_column), ArraySubquery(subjects.values("id"))))
 
 
 def expand(

@@ -15,6 +15,7 @@ from console.lists.state import (
     InvalidAddress,
     ListState,
 )
+from engagement.activity.reading import alarmed_filter
 from engagement.insight_kinds import ACTIVITY_LABELS, INSIGHTS, InsightKind
 from engagement.license_traits import LICENSE_STATUS_TRAIT, LICENSE_TYPE_TRAIT
 from engagement.models import ScoreSet, Segment
@@ -108,6 +109,7 @@ def list_filter(state: ListState, score_set: ScoreSet, segment: Segment | None) 
         matches &= members.members_filter(score_set, members.segment_rule(segment))
     if kind := state.filters.get("insight"):
         matches &= insight_filter(cast(InsightKind, kind), score_set)
+    matches &= alarmed_filter(score_set, state.filters.get("activity", kind or ""))
     if state.filters.get("active") == "never":
         matches &= Q(last_active_at__isnull=True)
     return matches

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import F, Max, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import JSONObject
 
 from engagement.alarms.levels import SETTLED_FOR
@@ -113,38 +113,65 @@ def monthly_user_days(score_set: ScoreSet, account_id: int) -> float:
 # --- Filters --------------------------------------------------------------------------------
 
 
-def open_alarm_filter(score_set: ScoreSet, signal: Signal, **conditions: Any) -> Q:
+def open_alarm_filter(score_set: ScoreSet, signal: Signal) -> Q:
     """Keeps the ``AccountEngagement`` rows of accounts with an open alarm. It is never NULL."""
-    alarms = alarms_of(score_set, signal).filter(ended_on=None, **conditions)
-    return Q(account_id__in=alarms.values("account_id"))
+    return _have(alarms_of(score_set, signal).filter(ended_on=None))
 
 
 def activity_filter(score_set: ScoreSet, state: ActivityState) -> Q:
     """Keeps the ``AccountEngagement`` rows of accounts in the state, as ``AccountAlarms.activity``
     tells it. It is never NULL."""
-    falls, rises = (open_alarm_filter(score_set, signal) for signal in DIRECTIONS)
+    # An alarm that excludes another does so among the alarms: for a condition on the rows, the
+    # planner reads all of them.
+    falls, rises = (alarms_of(score_set, each).filter(ended_on=None) for each in DIRECTIONS)
     match state:
         case "falling" | "stopped":
-            return open_alarm_filter(score_set, Signal.FALL, is_stopped=state == "stopped")
+            return _have(falls.filter(is_stopped=state == "stopped"))
         case "rising":
-            return rises & ~falls
+            return _have(rises.exclude(account_id__in=falls.values("account_id")))
         case "settled_lower" | "settled_higher":
-            return _settled(score_set, is_lower=state == "settled_lower") & ~falls & ~rises
-    settled = _settled(score_set, is_lower=True) | _settled(score_set, is_lower=False)
-    is_steady = Q(activity__isnull=False, activity=AccountEngagement.Activity.DECIDABLE)
-    return (is_steady if state == "steady" else ~is_steady) & ~settled & ~falls & ~rises
-
-
-def _settled(score_set: ScoreSet, *, is_lower: bool) -> Q:
-    """Keeps the accounts whose last settled alarm was a fall, or else a rise."""
+            return _have(_settled(score_set, is_lower=state == "settled_lower"))
     settled = alarms_of(score_set, *DIRECTIONS).filter(_is_settled(score_set))
-    last = settled.values("account_id").annotate(
-        fall=Max("since", filter=Q(signal=Signal.FALL)),
-        rise=Max("since", filter=Q(signal=Signal.RISE)),
-    )
-    is_fall = Q(fall__isnull=False) & (Q(rise__isnull=True) | Q(fall__gte=F("rise")))
-    is_rise = Q(rise__isnull=False) & (Q(fall__isnull=True) | Q(fall__lt=F("rise")))
-    return Q(account_id__in=last.filter(is_fall if is_lower else is_rise).values("account_id"))
+    is_steady = Q(activity__isnull=False, activity=AccountEngagement.Activity.DECIDABLE)
+    is_steady = is_steady if state == "steady" else ~is_steady
+    return is_steady & ~_have(falls) & ~_have(rises) & ~_have(settled)
+
+
+def alarmed_filter(score_set: ScoreSet, name: str) -> Q:
+    """For a list, besides its filter by a state or an insight: keeps the accounts with the alarm
+    that it needs. They are found first, and ranked alone: otherwise PostgreSQL walks the ranking
+    from the top until a page is full, and accounts whose activity stopped are at its end."""
+    falls = {"falling", "trend_down", "stopped", "activity_stopped", "settled_lower"}
+    if name not in falls | {"rising", "trend_up", "settled_higher"}:
+        return Q()
+    kept = Q(ended_on=None, is_stopped="stopped" in name)
+    kept = _is_settled(score_set) if "settled" in name else kept
+    alarms = alarms_of(score_set, Signal.FALL if name in falls else Signal.RISE).filter(kept)
+    return Q(AnyOf(F("account_id"), ArraySubquery(alarms.values("account_id"))))
+
+
+class AnyOf(Func):
+    """The planner runs the subquery first, and then finds the rows by their key."""
+
+    template = "%(expressions)s)"
+    arg_joiner = " = ANY("
+    output_field = BooleanField()
+
+
+def _have(alarms: QuerySet[Any]) -> Q:
+    """Keeps the accounts of the alarms."""
+    return Q(account_id__in=alarms.values("account_id"))
+
+
+def _settled(score_set: ScoreSet, *, is_lower: bool) -> QuerySet[Any]:
+    """The alarms of accounts without an open one, whose last settled one was a fall, or a rise."""
+    alarms = alarms_of(score_set, *DIRECTIONS)
+    settled = alarms.filter(_is_settled(score_set))
+    own, other = DIRECTIONS if is_lower else DIRECTIONS[::-1]
+    later = settled.filter(signal=other, account_id=OuterRef("account_id"))
+    later = later.filter(**{"since__gt" if is_lower else "since__gte": OuterRef("since")})
+    is_open = Q(account_id__in=alarms.filter(ended_on=None).values("account_id"))
+    return settled.filter(~Exists(later), ~is_open, signal=own)
 
 
 def shown_alarms(score_set: ScoreSet) -> ArraySubquery:

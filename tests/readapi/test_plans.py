@@ -190,6 +190,23 @@ def test_members_by_score_are_one_range_of_the_ranking_index(
     assert not [node for node in nodes(page) if node["Node Type"] == "Sort"]
 
 
+@each("state", ["falling", "stopped", "rising", "settled_lower", "settled_higher"])
+def test_lists_by_alarms_rank_the_accounts_of_the_alarms(
+    state: str, plans: Any, acme_reads: Reads, filled: Workspace
+) -> None:
+    """And do not walk the ranking from the top: at its end are the accounts that stopped."""
+    address = f"/v2/accounts?workspace_id={filled.pk}&activity={state}"
+    read = {"engagement_accountengagement"}
+    rows = [
+        node
+        for plan in plans(acme_reads, address)
+        for node in nodes(plan)
+        if node.get("Relation Name") in read and node["Node Type"] != "Bitmap Heap Scan"
+    ]
+    assert rows
+    assert all("account_id = ANY" in node["Index Cond"] for node in rows)
+
+
 @pytest.mark.parametrize(
     ("parameters", "index"),
     [("", "license_event_date"), ("&changed_since=start", "license_event_changed")],
