@@ -58,8 +58,9 @@ _FILL: tuple[LiteralString, ...] = (
     FROM engagement_account a
     LEFT JOIN outcomes_licenseoutcome o
         ON o.product_id = a.product_id AND o.cloud_id = a.external_id
-    WHERE a.product_id = %(product)s AND (o.license IS NOT NULL
-        OR (hashint8(a.id) & 2147483647) %% ceil(%(accounts)s / %(sample)s::float8)::bigint = 0)
+    WHERE a.product_id = %(product)s AND (o.license IS NOT NULL OR a.id IN (
+        SELECT id FROM engagement_account WHERE product_id = %(product)s
+        ORDER BY hashint8(id), id LIMIT %(sample)s))
     """,
     """
     INSERT INTO engagement_user (product_id, external_id, traits, trait_stamps, is_identified,

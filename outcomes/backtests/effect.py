@@ -15,7 +15,7 @@ from outcomes.reading import read_outcomes
 from outcomes.statistics.estimates import Estimate
 
 # Somebody waits: an even sample of outcomes, and of accounts for benchmarks.
-LIMIT, SAMPLE_SIZE = 1_000, 500
+LIMIT, SAMPLE_SIZE = 1_000, 200
 DAYS, DAYS_OF_EVALUATIONS = 60, 14
 
 

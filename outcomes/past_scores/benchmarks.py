@@ -25,17 +25,18 @@ SAMPLE_SIZE = 1_000
 # The percentiles of a statement need the raw scores of all accounts of the sample on as many days.
 DAYS_PER_STATEMENT = 200
 
-_ACTIVE: LiteralString = f"""
-    FROM engagement_accountengagement
+# In the order of a hash: the same accounts each time, all over the product.
+_SAMPLE: LiteralString = f"""
+    SELECT account_id FROM engagement_accountengagement
     WHERE product_id = %(product)s AND score_set_id = {sql.SCORE_SET}
       AND (%(active_from)s::date IS NULL OR last_active_at >= %(active_from)s::date)
+    ORDER BY hashint8(account_id), account_id LIMIT %(limit)s
 """
-_COUNT: LiteralString = f"SELECT count(*) {_ACTIVE}"
 _BENCHMARKS: LiteralString = f"""
     WITH {WEIGHTS},
     subject AS MATERIALIZED (
-        SELECT account_id AS id, %(first)s::date AS first, %(last)s::date AS last {_ACTIVE}
-          AND (hashint8(account_id) & 2147483647) %% %(one_in)s = 0)
+        SELECT id, %(first)s::date AS first, %(last)s::date AS last
+        FROM unnest(%(accounts)b::bigint[]) AS id)
     SELECT known.day, percentile_cont(0.9) WITHIN GROUP (ORDER BY known.raw)
     FROM subject CROSS JOIN LATERAL ({RAW_BY_DAY}) known
     WHERE known.raw > 0 AND known.day - known.last_day < %(active)s
@@ -92,8 +93,8 @@ def _sampled(
         # With an audience, nobody knows when all users were active last.
         "active_from": None if score_set.audience else _active_from(definition, days[0]),
     }
-    ((active,),) = sql.fetch(_COUNT, parameters)
-    parameters["one_in"] = max(1, -(-active // sample_size))
+    rows = sql.fetch(_SAMPLE, parameters | {"limit": sample_size})
+    parameters["accounts"] = [id for (id,) in rows]
     benchmarks: dict[date, float | None] = {}
     for part in _parts(days):
         if out_of_time():
