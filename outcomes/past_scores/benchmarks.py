@@ -90,8 +90,7 @@ def _sampled(
     parameters = {
         **parameters_of(score_set.product_id, definition),
         "score_set": score_set.pk,
-        # With an audience, nobody knows when all users were active last.
-        "active_from": None if score_set.audience else _active_from(definition, days[0]),
+        "active_from": _active_from(score_set, definition, days[0]),
     }
     rows = sql.fetch(_SAMPLE, parameters | {"limit": sample_size})
     parameters["accounts"] = [id for (id,) in rows]
@@ -105,8 +104,18 @@ def _sampled(
     return benchmarks
 
 
-def _active_from(definition: ScoringDefinition, day: date) -> date:
-    """Accounts without an event since then are not active on the day, nor later."""
+def _active_from(score_set: ScoreSet, definition: ScoringDefinition, day: date) -> date | None:
+    """The set's accounts without an event since then have no points on the day, nor later. None if
+    the set cannot say: it has an audience, or leaves out events that the definition scores."""
+    own = scoring_definition(score_set)
+    # "" stands for all events without a weight of their own.
+    names = {"", *own.weights, *definition.weights}
+    if own.audience or any(
+        definition.weights.get(name, definition.default_weight)
+        and not own.weights.get(name, own.default_weight)
+        for name in names
+    ):
+        return None
     return day - timedelta(days=definition.lookback_days - 1)
 
 

@@ -137,6 +137,15 @@ def test_a_workspace_with_an_audience_is_judged_without_it(acme: Product) -> Non
     assert past is not None and (past.score, past.strength) == (90.0, 1.0)
 
 
+def test_events_that_are_not_scored_now_count_in_another_definition(acme: Product) -> None:
+    day_counts = [Count("hooli", 1, "opened", 3, 5), Count("hooli", 2, "opened", 3, 7)]
+    world = make_world(acme, day_counts, CREATED)
+    score_as(acme, definition(7, 0, opened=0))
+    for own in (definition(7, 1), definition(7, 0, opened=2)):
+        (past,) = computed(world, own, ("hooli", TODAY - DAY))
+        assert past is not None and past.strength == 1.0
+
+
 def test_the_benchmark_of_many_accounts_comes_from_a_part(acme: Product) -> None:
     names = [f"account {number}" for number in range(60)]
     day_counts = [Count(name, 1, "opened", 200, number + 1) for number, name in enumerate(names)]
