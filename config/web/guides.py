@@ -28,6 +28,7 @@ GUIDES = {
         "admin": "The admin",
         "segments": "Segments",
         "licenses": "Licenses",
+        "outcomes": "Outcomes",
         "notifications": "Notifications",
         "exports": "Scheduled exports",
         "bulk-data": "Importing and exporting",

@@ -150,6 +150,9 @@ class _Builder:
     def _children(self, section: str, product: Product, url: str) -> Iterator[Item]:
         if section == "settings":
             yield from self._settings_items(product, url)
+        elif section == "events" and self.workspace:
+            page = _url("engagement_workspace_backtest", self.workspace.pk)
+            yield Item(sections.STEPS["backtest"], page, _mark(self.view == "backtest", "page"))
         elif section in ("notifications", "exports"):
             for model in sections.SECTION_LISTS[section]:
                 page = _with(_url(f"{model}_changelist"), product__id__exact=product.pk)

@@ -67,6 +67,7 @@ SUBLISTS = {
 STEPS = {
     "delete_all": "Delete",
     "try_again": "Try again",
+    "backtest": "Does the score predict?",
     "password_change": "Change password",
     "account": "Your account",
     "account_add_app": "Add an authenticator app",

@@ -1,6 +1,6 @@
 """Workspaces: their audience, lookback, event weights, and false alarms."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, cast
 
 from django.contrib import admin, messages
@@ -16,7 +16,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from access.pages.edit_conflicts import add_conflict_errors, add_hidden_initials
-from access.pages.pages import ExtraView, PageAdmin
+from access.pages.pages import ExtraView, PageAction
 from access.pages.place import requested_product
 from access.pages.scoping import ProductFilter, TabularInline, deferred_script, request_access
 from access.pages.subject_urls import trait_values_url
@@ -24,7 +24,7 @@ from console.recent_events import RecentEvents, load_recent_events
 from console.rules import previews
 from console.rules.rule_editor import RuleEditor, RuleForm, without_preview_buttons
 from console.suggestions import load_suggestions
-from console.workspaces import false_alarms, what_if
+from console.workspaces import backtest_page, false_alarms, what_if
 from console.workspaces.weight_forms import (
     WeightForm,
     WeightFormSet,
@@ -132,7 +132,7 @@ def format_benchmark(benchmark: float | None) -> str:
 
 
 @admin.register(Workspace)
-class WorkspaceAdmin(PageAdmin):
+class WorkspaceAdmin(backtest_page.BacktestPages):
     empty_text = "There are no workspaces yet. One says how users and accounts are scored."
     form = WorkspaceForm
     list_display = ["name", "product", "lookback_days", "default_weight", "progress"]
@@ -156,6 +156,7 @@ class WorkspaceAdmin(PageAdmin):
         ExtraView("preview", permission="change", methods=("POST",)),
         ExtraView("effect", permission="change", methods=("POST",)),
         ExtraView("progress", permission="view"),
+        *backtest_page.BacktestPages.extra_views,
     )
     benchmarks = (
         "Benchmarks",
@@ -167,7 +168,13 @@ class WorkspaceAdmin(PageAdmin):
     )
 
     class Media:
-        css = {"all": ["engagement/conditions.css", "engagement/weights.css"]}
+        css = {
+            "all": [
+                "engagement/conditions.css",
+                "engagement/weights.css",
+                "engagement/backtest.css",
+            ]
+        }
         js = [
             deferred_script("engagement/conditions.js"),
             deferred_script("engagement/weights.js"),
@@ -208,6 +215,9 @@ class WorkspaceAdmin(PageAdmin):
     @admin.display(description="audience")
     def audience_rule(self, workspace: Workspace) -> str:
         return describe_rule(parse_rule(workspace.audience, "user", for_audience=True))
+
+    def page_actions(self, request: HttpRequest, obj: Any) -> Sequence[PageAction]:
+        return [PageAction(backtest_page.TITLE, self.view_url("backtest", obj))]
 
     def form_context(
         self, request: HttpRequest, context: dict[str, Any], obj: Any

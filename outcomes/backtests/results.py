@@ -28,6 +28,13 @@ class Band(msgspec.Struct, frozen=True):
     bad: int
     rate: Estimate | None
 
+    @property
+    def label(self) -> str:
+        """Its scores, like "25 to 50"."""
+        if self.low == 0:
+            return f"under {self.high}"
+        return f"{self.low} or more" if self.high == 100 else f"{self.low} to {self.high}"
+
 
 class ReliabilityPoint(msgspec.Struct, frozen=True):
     """Of outcomes with similar scores: the share that was expected to be bad from all outcomes of

@@ -1,12 +1,29 @@
 """What an estimate is: never a number without its interval and its count."""
 
-from typing import NamedTuple
+import msgspec
 
 
-class Estimate(NamedTuple):
+class Estimate(msgspec.Struct, frozen=True):
     """A number with its 95% interval, and the number of outcomes that it comes from."""
 
     value: float
     low: float
     high: float
     outcomes: int
+
+    @property
+    def percent_range(self) -> str:
+        """The interval of a share, like "22 to 64%"."""
+        low, high = 100 * self.low, 100 * self.high
+        digits = 1 if round(low) == round(high) and low < high else 0
+        return f"{low:.{digits}f} to {high:.{digits}f}%"
+
+    @property
+    def percent(self) -> str:
+        """The share, like "43%"."""
+        return f"{self.value:.0%}"
+
+    @property
+    def number_range(self) -> str:
+        """The interval of a number, like "0.64 to 0.78"."""
+        return f"{self.low:.2f} to {self.high:.2f}".replace("-", "\N{MINUS SIGN}")

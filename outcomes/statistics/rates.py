@@ -3,6 +3,7 @@
 import math
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -45,7 +46,7 @@ def rate(is_bad: Array, accounts: Array | None = None) -> Estimate | None:
     that go together."""
     size = effective_size(is_bad, accounts)
     estimate = wilson(float(is_bad.mean()) * size, size) if size else None
-    return estimate._replace(outcomes=len(is_bad)) if estimate else None
+    return msgspec.structs.replace(estimate, outcomes=len(is_bad)) if estimate else None
 
 
 def effective_size(is_bad: Array, accounts: Array | None) -> float:

@@ -220,9 +220,9 @@ def test_odd_input_has_a_defined_result(name: str) -> None:
         rate(~is_good, accounts),
     ]
     for estimate in filter(None, estimates):
-        assert all(type(figure) is float for figure in estimate[:3])
+        figures = (estimate.value, estimate.low, estimate.high)
+        assert all(type(figure) is float and not math.isnan(figure) for figure in figures)
         assert estimate.low <= estimate.value <= estimate.high
-        assert not any(map(math.isnan, estimate))
     days = np.arange(len(scores))
     expected = expected_rates(scores, ~is_good, days, days)
     assert all(0 <= p.expected <= 1 for p in reliability(expected, ~is_good, accounts))

@@ -1,0 +1,195 @@
+"""The page *Does the score predict?* of a workspace: what a stored backtest says, and its file."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from django.db import transaction
+from django.http import Http404, HttpRequest, JsonResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.utils.http import urlencode
+from django.utils.text import slugify
+
+from access.pages.csv_file import csv_response
+from access.pages.pages import ExtraView, PageAdmin
+from core.ids import parse_id
+from engagement.models import Segment, Workspace
+from outcomes import tasks
+from outcomes.backtests import storage, texts
+from outcomes.backtests.results import Backtest, Horizon
+from outcomes.backtests.texts import KIND_TEXTS
+from outcomes.kinds import Kind
+from outcomes.reading import available_kinds
+from outcomes.statistics.estimates import Estimate
+
+TITLE = "Does the score predict?"
+FILE_HEAD = (
+    *("Outcome", "Days before", "Figure", "From score", "Below score", "Expected"),
+    *("Value", "Low", "High", "Outcomes", "Bad"),
+)
+
+
+class BacktestPages(PageAdmin):
+    """The part of a workspace's admin that serves its backtests."""
+
+    extra_views: ClassVar[Sequence[ExtraView]] = (
+        ExtraView("backtest", permission="view", methods=("GET", "HEAD")),
+        ExtraView("compute_backtest", permission="change", methods=("POST",)),
+    )
+
+    def backtest_view(self, request: HttpRequest, workspace: Workspace) -> HttpResponseBase:
+        """The backtest of ``kind``, ``horizon``, and ``segment``; with ``file``, all its horizons
+        as CSV."""
+        choice = _Choice.of(self.view_url("backtest", workspace), request, workspace)
+        result = storage.find(workspace, choice.kind, choice.segment)
+        horizon = shown_horizon(result.backtest, choice.days) if result else None
+        if "file" in request.GET:
+            return _file_response(workspace, result)
+        progress = storage.progress(workspace)
+        if "progress" in request.GET:
+            ready_text = "Computed. Reload the page to see the new figures."
+            return JsonResponse({"text": progress or ready_text, "is_over": not progress})
+        context: dict[str, Any] = {
+            "kinds": [
+                (text.title, choice.url(kind=kind), kind == choice.kind)
+                for kind, text in KIND_TEXTS.items()
+                if kind in {*available_kinds(workspace), choice.kind}
+            ],
+            "choice": choice,
+            "progress": progress,
+            "progress_url": choice.url(progress="1"),
+            "segments": choice.segments,
+            "empty": f"Nothing is computed for these outcomes yet. {KIND_TEXTS[choice.kind].needs}",
+        }
+        if self.has_change_permission(request, workspace) and not progress:
+            context["compute_url"] = _Choice.of(
+                self.view_url("compute_backtest", workspace), request, workspace
+            ).url()
+        if result and horizon:
+            context |= backtest_context(result.backtest, horizon)
+            context["horizons"] = [
+                (each, choice.url(horizon=each.days), predictors(each))
+                for each in result.backtest.horizons
+            ]
+            context |= {"computed_at": result.computed_at, "file_url": choice.url(file="csv")}
+        template = "admin/engagement/backtest.html"
+        return self.render_page(request, template, TITLE, subtitle=None, **context)
+
+    def compute_backtest_view(self, request: HttpRequest, workspace: Workspace) -> HttpResponseBase:
+        """Compute it in the background."""
+        choice = _Choice.of(self.view_url("backtest", workspace), request, workspace)
+        with transaction.atomic():
+            storage.request(workspace, choice.segment, timezone.now())
+            transaction.on_commit(tasks.request_run)
+        return redirect(choice.url())
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What the address of the page asks for. ``days`` is None without a horizon."""
+
+    path: str
+    kind: Kind
+    days: int | None
+    segment: Segment | None
+    segments: Sequence[Segment]
+
+    @classmethod
+    def of(cls, path: str, request: HttpRequest, workspace: Workspace) -> "_Choice":
+        """Raises Http404 for what no link of the page asks for."""
+        query = request.GET
+        segments = list(workspace.segments.filter(scope="account").order_by("name", "id"))
+        segment_id = parse_id(query.get("segment", ""))
+        segment = next((each for each in segments if each.pk == segment_id), None)
+        kind = query.get("kind") or storage.first_kind(workspace) or Kind.DORMANCY
+        if kind not in set(Kind) or (query.get("segment") and segment is None):
+            raise Http404
+        return cls(path, Kind(kind), parse_id(query.get("horizon", "")), segment, segments)
+
+    def url(self, **changes: object) -> str:
+        """The page's address with these changes."""
+        own = {"kind": self.kind, "horizon": self.days, "segment": self.segment and self.segment.pk}
+        query = {name: str(value) for name, value in (own | changes).items() if value}
+        return f"{self.path}?{urlencode(query)}"
+
+
+def _file_response(workspace: Workspace, result: storage.DatedBacktest | None) -> HttpResponseBase:
+    """All horizons as CSV. Raises Http404 without a backtest."""
+    if result is None:
+        raise Http404
+    name = f"{slugify(workspace.name)}-{result.backtest.kind}-backtest"
+    return csv_response(name, FILE_HEAD, file_lines(result.backtest))
+
+
+# --- The page -------------------------------------------------------------------------------
+
+
+def shown_horizon(backtest: Backtest, days: int | None) -> Horizon:
+    """The horizon with that number of days, by default 60."""
+    by_days = {horizon.days: horizon for horizon in backtest.horizons}
+    default = 60 if 60 in by_days else min(by_days)
+    return by_days.get(days or default, by_days[default])
+
+
+def backtest_context(backtest: Backtest, horizon: Horizon) -> dict[str, Any]:
+    """What the page shows of the backtest."""
+    kind = backtest.kind
+    sentences = [texts.bands_sentence(kind, horizon), *texts.auc_sentences(kind, horizon)]
+    if not horizon.outcomes:
+        sentences.append(KIND_TEXTS[kind].needs)
+    return {
+        "kind_texts": KIND_TEXTS[kind],
+        "horizon": horizon,
+        "verdict": texts.verdict_sentence(kind, horizon),
+        "sentences": [sentence for sentence in sentences if sentence],
+        "left_out": [*texts.left_out(backtest), *texts.not_predicted(horizon)],
+        "remarks": list(texts.remarks(backtest, horizon)),
+    }
+
+
+def predictors(horizon: Horizon) -> list[tuple[str, Estimate | None]]:
+    """The AUC of the score, and of what needs no score."""
+    return [
+        ("Score", horizon.auc),
+        ("Days since the last activity", horizon.auc_of_recency),
+        ("Age of the account", horizon.auc_of_age),
+        ("Score more than days", horizon.better_than_recency),
+    ]
+
+
+# --- The file -------------------------------------------------------------------------------
+
+
+def file_lines(backtest: Backtest) -> Iterator[Sequence[Any]]:
+    """The backtest with all horizons, one figure a line."""
+    kind = KIND_TEXTS[backtest.kind].title
+    for horizon in backtest.horizons:
+        for line in _horizon_lines(horizon):
+            yield (kind, horizon.days, *line)
+    for text, number in texts.left_out(backtest):
+        yield (kind, None, f"Left out: {text}", *[None] * 6, number)
+
+
+def _horizon_lines(horizon: Horizon) -> Iterator[Sequence[Any]]:
+    """What follows the outcome and the days in each line."""
+    yield (f"Verdict: {horizon.verdict}", *[None] * 6, horizon.outcomes, horizon.bad)
+    for name, estimate in [*predictors(horizon), ("Lift of the lowest tenth", horizon.lift)]:
+        if estimate:
+            label = name if name.startswith("Lift") else f"AUC: {name}"
+            yield (label, None, None, None, *_figures(estimate))
+    if horizon.brier is not None:
+        yield ("Brier score", None, None, None, horizon.brier, None, None, horizon.outcomes)
+    for band in horizon.bands:
+        if band.rate:
+            yield ("Rate", band.low, band.high, None, *_figures(band.rate), band.bad)
+    for point in horizon.reliability:
+        yield ("Reliability", None, None, point.expected, *_figures(point.observed))
+    for text, number in texts.not_predicted(horizon):
+        yield (f"Left out: {text}", *[None] * 6, number)
+
+
+def _figures(estimate: Estimate) -> tuple[float, ...]:
+    numbers = (estimate.value, estimate.low, estimate.high)
+    return *(round(number, 4) for number in numbers), estimate.outcomes
