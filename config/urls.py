@@ -28,6 +28,11 @@ urlpatterns = [
     path(
         "v2/workspaces/<int:workspace_id>", readapi.WorkspaceDetail.as_view(), name="v2_workspace"
     ),
+    path(
+        "v2/workspaces/<int:workspace_id>/backtests",
+        readapi.BacktestList.as_view(),
+        name="v2_backtests",
+    ),
     path("v2/accounts", readapi.AccountList.as_view(), name="v2_accounts"),
     path("v2/accounts/<int:account_id>", readapi.AccountDetail.as_view(), name="v2_account"),
     path(

@@ -12,6 +12,8 @@ from engagement.insight_kinds import ActivityState, Severity, UnknownReason
 from engagement.metric_names import Scope
 from engagement.rules.rules import Condition, Match
 from engagement.scores.formula import Trend
+from outcomes.backtests.results import Horizon
+from outcomes.kinds import Kind
 
 Id: TypeAlias = Annotated[int, Meta(ge=1, description="The service's own ID, used in URLs.")]
 TrackingId: TypeAlias = Annotated[
@@ -402,6 +404,34 @@ class SegmentRecord(TypedDict):
     conditions: list[Condition]
     _links: SegmentLinks
     member_count: NotRequired[MemberCount]
+
+
+# --- Backtests ------------------------------------------------------------------------------
+
+
+class BacktestRecord(TypedDict):
+    """Whether the workspace's score predicted one kind of outcome."""
+
+    kind: Kind
+    segment_id: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="The segment whose accounts alone count; null: all accounts."),
+    ]
+    texts: Annotated[list[str], Meta(description="For each horizon its verdict and its figures.")]
+    horizons: list[Horizon]
+    excluded: Annotated[
+        dict[str, int], Meta(description="How many were no outcomes to judge by, by the reason.")
+    ]
+    first_day: Annotated[Day | None, Meta(description="The day of the first outcome.")]
+    last_day: Annotated[Day | None, Meta(description="The day of the last outcome.")]
+    revision: Annotated[
+        int | None, Meta(description="That of the license ledger; null if it was not used.")
+    ]
+    sampled_of: Annotated[
+        int | None,
+        Meta(description="The number of outcomes of which an even sample counts; null: all do."),
+    ]
+    computed_at: Time
 
 
 # --- Responses ------------------------------------------------------------------------------

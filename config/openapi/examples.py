@@ -26,6 +26,55 @@ FALSE_ALARMS: Json = {
     "alarms": 61,
     "rising": {"measured": 0.0251, "came_to_nothing": 14, "alarms": 52},
 }
+_AUC = {"value": 0.7712, "low": 0.6843, "high": 0.8581, "outcomes": 214}
+BACKTEST: Json = {
+    "kind": "renewal",
+    "segment_id": None,
+    "texts": [
+        "The score predicts renewals: better than chance, and better than the days since the last "
+        "activity do. 60 days before their renewal, 21 accounts scored under 25: 9 did not renew "
+        "(24 to 63%). 88 scored 75 or more: 2 did not (1 to 8%)."
+    ],
+    "horizons": [
+        {
+            "days": 60,
+            "verdict": "better_than_both",
+            "outcomes": 214,
+            "bad": 26,
+            "needed": 30,
+            "already_answered": 7,
+            "without_data": 4,
+            "bands": [
+                {
+                    "low": 0,
+                    "high": 25,
+                    "outcomes": 21,
+                    "bad": 9,
+                    "rate": {"value": 0.4286, "low": 0.2447, "high": 0.6345, "outcomes": 21},
+                }
+            ],
+            "reliability": [
+                {
+                    "expected": 0.35,
+                    "observed": {"value": 0.3333, "low": 0.2105, "high": 0.4843, "outcomes": 42},
+                }
+            ],
+            "auc": _AUC,
+            "auc_of_recency": _AUC | {"value": 0.6214, "low": 0.5301, "high": 0.7127},
+            "auc_of_age": _AUC | {"value": 0.5218, "low": 0.4102, "high": 0.6334},
+            "better_than_recency": _AUC | {"value": 0.1498, "low": 0.0872, "high": 0.2124},
+            "lift": {"value": 2.4, "low": 1.6, "high": 3.3, "outcomes": 31},
+            "brier": 0.1121,
+            "late_events": 0.0042,
+        }
+    ],
+    "excluded": {"sandbox": 14, "open": 9},
+    "first_day": "2025-03-01",
+    "last_day": "2026-09-10",
+    "revision": 12345,
+    "sampled_of": None,
+    "computed_at": "2026-09-24T01:12:05.000000Z",
+}
 STATS = {"total_users": 1840, "total_accounts": 212, "active_users": 633, "active_accounts": 148}
 PRODUCT_ACTIVITY = {
     "state": "falling",

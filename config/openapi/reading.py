@@ -117,6 +117,14 @@ OPERATIONS = [
         ),
     ),
     ReadOperation(
+        views.BacktestList,
+        "listBacktests",
+        "List whether the score predicted outcomes",
+        "Workspaces",
+        Page[records.BacktestRecord],
+        examples.page(examples.BACKTEST, "workspaces/1/backtests"),
+    ),
+    ReadOperation(
         views.AccountList,
         "listAccounts",
         "List accounts by score, or find one",

@@ -21,6 +21,7 @@ from readapi.links import LinkBuilder
 from readapi.mcp import schemas
 from readapi.models import ApiToken
 from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
+from readapi.views.backtests import BacktestList
 from readapi.views.base import ReadView
 from readapi.views.license_events import LicenseEventList
 from readapi.views.rankings import ACCOUNTS, USERS, Ranking
@@ -227,6 +228,11 @@ def _movers(call: Call) -> Json:
     }
 
 
+def _backtests(call: Call) -> Json:
+    arguments = {**call.arguments, "workspace_id": _workspace_id(call)}
+    return _read(BacktestList, call._replace(arguments=arguments), ("workspace_id",))
+
+
 # --- Tools ----------------------------------------------------------------------------------
 
 _WORKSPACE: Json = {
@@ -376,6 +382,17 @@ _TOOLS = [
         (),
         schemas.page_of(records.LicenseEventRecord),
         lambda call: _read(LicenseEventList, call),
+    ),
+    Tool(
+        "does_the_score_predict",
+        "Does the score predict?",
+        "Whether the workspace's score of 14, 30, 60, and 90 days before predicted what became of "
+        "accounts, such as renewals: a verdict in words, rates by score, AUC, and baselines, each "
+        "with its interval and count. Quote no number without them.",
+        _WORKSPACE | _PAGES,
+        (),
+        schemas.page_of(records.BacktestRecord),
+        _backtests,
     ),
     Tool(
         "who_moved",

@@ -1,6 +1,7 @@
 """The read API's endpoints."""
 
 from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
+from readapi.views.backtests import BacktestList
 from readapi.views.base import UnknownPathView
 from readapi.views.legacy import LegacyAccountView
 from readapi.views.license_events import LicenseEventList
@@ -12,6 +13,7 @@ __all__ = [
     "AccountDetail",
     "AccountList",
     "AccountUsers",
+    "BacktestList",
     "LegacyAccountView",
     "LicenseEventList",
     "SegmentDetail",

@@ -14,6 +14,7 @@ NOWHERE = {"account": UNKNOWN, "user": UNKNOWN, "segment": UNKNOWN, "account_seg
 IN_ACMES_WORKSPACE = [
     "/v2/workspaces/{workspace}",
     "/v2/workspaces/{workspace}?expand=stats",
+    "/v2/workspaces/{workspace}/backtests",
     "/v2/accounts?workspace_id={workspace}",
     "/v2/accounts?workspace_id={workspace}&offset=0&limit=1",
     "/v2/accounts?workspace_id={workspace}&cursor={accounts_cursor}",

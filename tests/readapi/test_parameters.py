@@ -25,6 +25,7 @@ ACCEPTED: dict[str, list[str]] = {
         *PAGING,
     ],
     "/v2/workspaces/{workspace}": ["expand"],
+    "/v2/workspaces/{workspace}/backtests": PAGING,
     "/v2/accounts": [
         "workspace_id",
         *LOOK_UP,
