@@ -20,7 +20,11 @@ from harness.threads import sampled
 # "Seconds, not minutes."
 SECONDS = 60.0
 MEMORY_GROWTH_MB = 200.0
+# Scoring by a half-life, compared with a lookback of 30 days.
+RATIO = 1.0
 NAMES, DAYS = 20, 25
+# Of the product whose users have a long history, and one count a day.
+LONG_DAYS = 400
 USERS_PER_ACCOUNT = 20
 SAMPLE_INTERVAL = 0.25
 PATIENCE = 900.0
@@ -85,6 +89,7 @@ def measure(options: argparse.Namespace) -> Report:
             counts = bench.fill(options.users, options.counts)
             first = bench.change_weight(2)
             rounds = [bench.change_weight(3 + place) for place in range(options.rounds)]
+        both = bench.rescore_both(options.users // 20, options.rounds)
     # Of the process that grew most.
     growth = max(
         sample[pid] - before
@@ -102,6 +107,11 @@ def measure(options: argparse.Namespace) -> Report:
         must_be = 0 if name == "neither" else None
         pages = sum(change[name] for change in rounds)
         yield Result(f"pages until then with {SCORES[name]}", pages, must_be=must_be)
+    lookback, half_life = both["lookback"], both["half-life"]
+    for name, seconds in both.items():
+        yield Result(f"rescoring by a {name}, seconds", median(seconds), rounds=seconds)
+    ratio = median(half_life) / median(lookback)
+    yield Result("a half-life to a lookback of 30 days, times", ratio, at_most=RATIO)
     without_effect = sum(change["old"] == change["new"] > 0 for change in rounds)
     yield Result("changes that changed no score", without_effect, must_be=0)
 
@@ -134,11 +144,23 @@ class Bench:
 
     def fill(self, users: int, counts: int) -> int:
         """Give the product users and daily counts. Return how many counts there are."""
+        self._fill(self._product["product_id"], users, counts, DAYS)
+        return number(self._database, _COUNT)
+
+    def rescore_both(self, users: int, rounds: int) -> dict[str, list[float]]:
+        """Make another product, and score it in turns by a lookback and a half-life."""
+        product = str(self._service.create_product()["product_id"])
+        self._fill(int(product), users, users * LONG_DAYS, LONG_DAYS)
+        command = ("benchmarks.within", "rescore_both", product, str(2 * rounds + 1))
+        seconds: dict[str, list[float]] = self._service.run_json("-m", *command)
+        return seconds
+
+    def _fill(self, product: int, users: int, counts: int, days: int) -> None:
         progress(f"Making {users:,} users with {counts:,} daily counts.")
         size = {
-            "product": self._product["product_id"],
+            "product": product,
             "names": NAMES,
-            "days": DAYS,
+            "days": days,
             "accounts": max(1, users // USERS_PER_ACCOUNT),
             "users": users,
             "per_user": counts // users,
@@ -146,7 +168,6 @@ class Bench:
         for statement in (_NAMES, _ACCOUNTS, _USERS, _COUNTS, _WINDOW):
             self._database.execute(statement, size)
         self._database.execute(_LEARN)
-        return number(self._database, _COUNT)
 
     def change_weight(self, weight: int) -> dict[str, Any]:
         """Change a weight as the admin does, and read until it shows.

@@ -32,6 +32,7 @@ from core.jobs.run import request, run_due, run_kinds  # noqa: E402
 from engagement import tasks as scoring  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
 from engagement.models import (  # noqa: E402
+    Account,
     Alarm,
     AlarmNight,
     EventName,
@@ -39,12 +40,14 @@ from engagement.models import (  # noqa: E402
     Product,
     ScoreSet,
     StoredOrder,
+    User,
     Workspace,
 )
 from engagement.nights.jobs import DECIDE_ALARMS  # noqa: E402
 from engagement.rescoring import sets, what_if  # noqa: E402
 from engagement.rescoring.jobs import ORDERS  # noqa: E402
 from engagement.rescoring.rescore import rescore  # noqa: E402
+from engagement.scores import raw  # noqa: E402
 from exports import runs  # noqa: E402
 from exports.models import ExportRun, Extent, ScheduledExport, Table  # noqa: E402
 from exports.writing import QUEUE  # noqa: E402
@@ -126,6 +129,43 @@ class Stopwatch:
 
     def read(self) -> dict[str, float]:
         return {name: now - self._before[name] for name, now in self._read().items()}
+
+
+def rescore_both(product: str, rounds: str) -> dict[str, list[float]]:
+    """Score a product's users and accounts as after an event of today, in turns with a lookback of
+    30 days and with a half-life of 60. Returns the seconds of each."""
+    workspaces = [
+        Workspace.objects.create(
+            product_id=int(product), name=name, lookback_days=30, half_life_days=half_life
+        )
+        for name, half_life in (("lookback", None), ("half-life", 60))
+    ]
+    for workspace in workspaces:
+        while workspace.scores is None:
+            rescore(timezone.now())
+            workspace.refresh_from_db()
+    # In an order of its own, as events come.
+    users, accounts = (
+        sorted(model.objects.filter(product=int(product)).values_list("pk", flat=True), key=hash_of)
+        for model in (User, Account)
+    )
+    seconds: dict[str, list[float]] = {workspace.name: [] for workspace in workspaces}
+    for turn in range(int(rounds)):
+        today = timezone.now().date()
+        for workspace in workspaces if turn % 2 else reversed(workspaces):
+            score_set = ScoreSet.objects.get(workspace=workspace, state="current")
+            started = time.perf_counter()
+            for ids, score in ((users, raw.score_users), (accounts, raw.score_accounts)):
+                for start in range(0, len(ids), 200):
+                    part = ids[start : start + 200]
+                    with transaction.atomic():
+                        score(score_set, part, today, part)
+            seconds[workspace.name].append(time.perf_counter() - started)
+    return seconds
+
+
+def hash_of(pk: int) -> int:
+    return pk * 2_654_435_761 % 2**32
 
 
 def change_weight(workspace_id: str, weight: str) -> dict[str, Any]:
@@ -363,6 +403,7 @@ COMMANDS = {
     "fill": fill,
     "fill_and_wake": fill_and_wake,
     "change_weight": change_weight,
+    "rescore_both": rescore_both,
     "drain": drain,
     "night": night,
     "write_lines": write_lines,

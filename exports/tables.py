@@ -100,7 +100,7 @@ def _described(columns: Sequence[SubjectColumn]) -> tuple[Column, ...]:
 
 _ENGAGEMENT = (
     *("raw", "raw_yesterday", "raw_last_period", "raw_yesterday_last_period"),
-    *("event_count", "active_days"),
+    *("event_count", "active_days", "settled_before"),
 )
 _SUBJECT = ("external_id", "traits", "first_seen_at", "created_at")
 

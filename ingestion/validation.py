@@ -174,8 +174,9 @@ class _Context:
 
 def _longest_lookback(product_id: int) -> timedelta:
     workspaces = Workspace.objects.filter(product=product_id)
-    longest = workspaces.aggregate(days=Max("lookback_days"))
-    return timedelta(days=longest["days"] or 0)
+    longest = workspaces.aggregate(days=Max("lookback_days"), half_life=Max("half_life_days"))
+    # With a half-life, no event is too old.
+    return timedelta.max if longest["half_life"] else timedelta(days=longest["days"] or 0)
 
 
 def _read_message(message: Payload, context: _Context, received_at: datetime) -> Report:

@@ -67,7 +67,7 @@ class SubjectDetails:
 
     @cached_property
     def current_events(self) -> list[EventPoints]:
-        return [event for event in self.counts.event_points if event.count]
+        return [event for event in self.counts.event_points if event.count or event.points]
 
 
 class AccountDetails(SubjectDetails):

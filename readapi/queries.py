@@ -118,7 +118,7 @@ SUMMARY_COLUMNS = (
 )
 ACCOUNT_SUMMARY_COLUMNS = (*SUMMARY_COLUMNS, "active_users", "activity")
 USER_SUMMARY_COLUMNS = SUMMARY_COLUMNS
-METRIC_COLUMNS = ("event_count", "active_days", "name_count")
+METRIC_COLUMNS = ("event_count", "active_days", "name_count", "settled_before")
 ACCOUNT_METRIC_COLUMNS = (
     *METRIC_COLUMNS,
     "total_users",

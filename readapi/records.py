@@ -66,7 +66,8 @@ class ProductName(TypedDict):
 
 
 class Benchmarks(TypedDict):
-    """The raw scores that give a score of 90; null until scores exist."""
+    """The raw scores that give a score of 90; null until scores exist. With a half-life, only users
+    and accounts that were active in the last 30 days count for them."""
 
     users: float | None
     accounts: float | None
@@ -134,7 +135,20 @@ class WorkspaceRecord(TypedDict):
     id: Id
     name: str
     product: ProductName
-    lookback_days: Annotated[int, Meta(description="The window of the scores: 1, 7, or 30 days.")]
+    lookback_days: Annotated[
+        int,
+        Meta(
+            description="The window of the scores: 1, 7, or 30 days. With a half-life it is 30, "
+            "and says who is active and how long a period is."
+        ),
+    ]
+    half_life_days: Annotated[
+        int | None,
+        Meta(
+            description="All events count, each half as much after this number of days; null if "
+            "those of the window count alike."
+        ),
+    ]
     benchmarks: Benchmarks
     updated_at: Time
     _links: WorkspaceLinks
@@ -155,7 +169,12 @@ class UnscaledMetrics(TypedDict):
     """The metrics that are the same in both versions."""
 
     raw_score: Annotated[
-        int, Meta(ge=0, description="The sum of count times weight over all events.")
+        int,
+        Meta(
+            ge=0,
+            description="The sum of count times weight over all events. With a half-life, those of "
+            "old events have shrunk until today, and the sum is rounded.",
+        ),
     ]
     percentile: Annotated[
         float, Meta(ge=0, le=100, description="The percentage of subjects with a lower raw score.")
@@ -302,7 +321,8 @@ class SegmentName(TypedDict):
 
 
 class EventPointsRecord(TypedDict):
-    """What an event adds to the raw score: points are count times weight."""
+    """What an event adds to the raw score: points are count times weight. With a half-life, they
+    have shrunk until today, and events before the last 30 days add to them, too."""
 
     name: str
     count: Count

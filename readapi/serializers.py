@@ -11,10 +11,11 @@ from engagement.metric_names import Scope
 from engagement.models import Account, ScoreSet, Segment, Workspace
 from engagement.models.subjects import Subject
 from engagement.rules.rules import Match
+from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.scores import metrics
 from engagement.scores.history import DayScore, EventPoints
 from engagement.scores.insights import Insight
-from engagement.scores.metrics import AccountMetrics, Metrics
+from engagement.scores.metrics import AccountMetrics, Metrics, shown_benchmark
 from engagement.segments.counts import SubjectTotals
 from engagement.tenure import tenure_days
 from engagement.traits import canonical_name
@@ -32,10 +33,8 @@ def workspace(row: Workspace, product_name: str, links: LinkBuilder) -> records.
         "product": {"id": row.product_id, "name": product_name},
         # The lookback of the published scores: an edit takes effect with the new ones.
         "lookback_days": (row.scores or row).lookback_days,
-        "benchmarks": {
-            "users": _benchmark(row.scores.user_benchmark) if row.scores else None,
-            "accounts": _benchmark(row.scores.account_benchmark) if row.scores else None,
-        },
+        "half_life_days": (row.scores or row).half_life_days,
+        "benchmarks": {"users": _benchmark(row, USERS), "accounts": _benchmark(row, ACCOUNTS)},
         "updated_at": format_time(row.updated_at),
         "_links": {
             "self": links.workspace(row.id),
@@ -313,10 +312,11 @@ def _activity(activity: Activity, workspace: Workspace) -> records.ActivityRecor
     }
 
 
-def _benchmark(raw_score: float | None) -> float | None:
-    """One decimal is exact: a 90th percentile lies a whole number of tenths between two raw
-    scores, which are integers."""
-    return None if raw_score is None else round(raw_score, 1)
+def _benchmark(workspace: Workspace, kind: SubjectKind) -> float | None:
+    """With a lookback, one decimal is exact: a 90th percentile lies a whole number of tenths
+    between two raw scores, which are integers."""
+    benchmark = shown_benchmark(workspace.scores, kind) if workspace.scores else None
+    return None if benchmark is None else round(benchmark, 1)
 
 
 def _fraction(score: float) -> float:

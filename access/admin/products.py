@@ -61,7 +61,10 @@ class Section:
 
 class WorkspaceInline(LinkedInline):
     model = Workspace
-    fields = readonly_fields = ("name", "lookback_days", "default_weight", "created_at")
+    fields = readonly_fields = ("name", "counting", "default_weight", "created_at")
+
+    def counting(self, workspace: Workspace) -> str:
+        return workspace.counting
 
 
 class MemberFormSet(NamedFieldsFormSet):

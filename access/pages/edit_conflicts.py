@@ -34,10 +34,14 @@ def add_conflict_errors(form: "forms.ModelForm[Any]", names: Iterable[str]) -> N
         initial_name = form.add_initial_prefix(name)
         value = form.cleaned_data[name]
         initial = str(form.data.get(initial_name))
-        own = "the default" if value is None else str(value)
-        current = str(getattr(form.instance, name))
+        own, current = (_text(each) for each in (value, getattr(form.instance, name)))
         if own != initial and current not in (initial, own):
-            form.add_error(name, CONFLICT_MESSAGE.format(current=current, own=own))
+            texts = {"current": current or "empty", "own": own or "empty"}
+            form.add_error(name, CONFLICT_MESSAGE.format(**texts))
             data: Any = form.data.copy()  # type: ignore[attr-defined]
             data[initial_name] = current
             form.data = data
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)

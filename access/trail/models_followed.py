@@ -127,7 +127,7 @@ def follow_domain() -> None:
     follow(
         Workspace,
         "workspace",
-        ("name", "lookback_days", "default_weight", "audience"),
+        ("name", "lookback_days", "half_life_days", "default_weight", "audience"),
         more=_weights,
     )
     follow(

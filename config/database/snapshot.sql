@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "c18a48f6ad482d8ed6e48d10c572b228e1d9436c41748b389c3d94a7baae44ce", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
+-- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "58f295edb4cb287309a0d10c59da7b11b2b37c4090dcc492c25565b86912b429", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -326,6 +326,7 @@ CREATE TABLE public.engagement_accountengagement (
     top_user_points bigint DEFAULT 0 NOT NULL,
     activity smallint,
     raw_yesterday_last_period bigint,
+    settled_before date,
     CONSTRAINT engagement_accountengagement_active_days_check CHECK ((active_days >= 0))
 );
 CREATE TABLE public.engagement_activeday (
@@ -842,8 +843,11 @@ CREATE TABLE public.engagement_scoreset (
     seats character varying(10) DEFAULT 'host'::character varying NOT NULL,
     account_benchmark_yesterday_last_period double precision,
     user_benchmark_yesterday_last_period double precision,
+    reference_day date,
+    half_life_days smallint,
     CONSTRAINT engagement_scoreset_default_weight_check CHECK ((default_weight >= 0)),
     CONSTRAINT engagement_scoreset_formula_check CHECK ((formula >= 0)),
+    CONSTRAINT engagement_scoreset_half_life_days_check CHECK ((half_life_days >= 0)),
     CONSTRAINT engagement_scoreset_lookback_days_check CHECK ((lookback_days >= 0)),
     CONSTRAINT score_set_state_known CHECK (((state)::text = ANY ((ARRAY['building'::character varying, 'current'::character varying, 'retired'::character varying])::text[])))
 );
@@ -1066,6 +1070,7 @@ CREATE TABLE public.engagement_userengagement (
     score_set_id bigint NOT NULL,
     user_id bigint NOT NULL,
     raw_yesterday_last_period bigint,
+    settled_before date,
     CONSTRAINT engagement_userengagement_active_days_check CHECK ((active_days >= 0))
 );
 CREATE TABLE public.engagement_workspace (
@@ -1079,10 +1084,13 @@ CREATE TABLE public.engagement_workspace (
     audience jsonb NOT NULL,
     scores_id bigint,
     alarm_level smallint DEFAULT 2 NOT NULL,
+    half_life_days smallint,
     CONSTRAINT engagement_workspace_alarm_level_check CHECK ((alarm_level >= 0)),
     CONSTRAINT engagement_workspace_default_weight_check CHECK ((default_weight >= 0)),
+    CONSTRAINT engagement_workspace_half_life_days_check CHECK ((half_life_days >= 0)),
     CONSTRAINT engagement_workspace_lookback_days_check CHECK ((lookback_days >= 0)),
     CONSTRAINT workspace_default_weight_range CHECK (((default_weight >= 0) AND (default_weight <= 10))),
+    CONSTRAINT workspace_half_life_allowed CHECK (((half_life_days IS NULL) OR (((half_life_days >= 7) AND (half_life_days <= 180)) AND (lookback_days = 30)))),
     CONSTRAINT workspace_lookback_allowed CHECK ((lookback_days = ANY (ARRAY[1, 7, 30])))
 );
 ALTER TABLE public.engagement_workspace ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
@@ -2507,54 +2515,55 @@ INSERT INTO public.django_migrations VALUES
 	(89, 'engagement', '0048_late_days', now()),
 	(90, 'engagement', '0049_complete_days', now()),
 	(91, 'engagement', '0050_settled_alarms', now()),
-	(92, 'exports', '0001_scheduled_exports', now()),
-	(93, 'exports', '0002_part_read_at', now()),
-	(94, 'exports', '0003_license_events', now()),
-	(95, 'ingestion', '0001_initial', now()),
-	(96, 'ingestion', '0002_storage', now()),
-	(97, 'ingestion', '0003_forgotten', now()),
-	(98, 'ingestion', '0004_imported_file', now()),
-	(99, 'ingestion', '0005_unusable_messages', now()),
-	(100, 'ingestion', '0006_ingestion_log', now()),
-	(101, 'ingestion', '0007_request_ids', now()),
-	(102, 'ingestion', '0008_hour_counts', now()),
-	(103, 'ingestion', '0009_too_many_traits', now()),
-	(104, 'ingestion', '0010_claimed_batches', now()),
-	(105, 'ingestion', '0011_alias_reason', now()),
-	(106, 'ingestion', '0012_live_view_and_refused_requests', now()),
-	(107, 'ingestion', '0013_words_of_outcomes', now()),
-	(108, 'ingestion', '0014_key_expiry', now()),
-	(109, 'ingestion', '0015_rate_limits', now()),
-	(110, 'ingestion', '0016_words_of_trait_drops', now()),
-	(111, 'ingestion', '0017_traces', now()),
-	(112, 'ingestion', '0018_placeholders', now()),
-	(113, 'marketplace', '0001_initial', now()),
-	(114, 'marketplace', '0002_pending_licenses', now()),
-	(115, 'marketplace', '0003_lists_in_use', now()),
-	(116, 'marketplace', '0004_names', now()),
-	(117, 'marketplace', '0005_recent_fingerprints', now()),
-	(118, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
-	(119, 'marketplace', '0007_encrypted_user_name', now()),
-	(120, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
-	(121, 'marketplace', '0009_license_ledger', now()),
-	(122, 'marketplace', '0010_report_readings', now()),
-	(123, 'marketplace', '0011_ledger_indexes', now()),
-	(124, 'marketplace', '0012_license_event_order', now()),
-	(125, 'marketplace', '0013_metric_events', now()),
-	(126, 'notifications', '0001_initial', now()),
-	(127, 'notifications', '0002_outbox_by_subject', now()),
-	(128, 'notifications', '0003_credential_expiring', now()),
-	(129, 'notifications', '0004_texts', now()),
-	(130, 'notifications', '0005_traits_of_subscriptions', now()),
-	(131, 'notifications', '0006_whole_product', now()),
-	(132, 'notifications', '0007_license_events', now()),
-	(133, 'outcomes', '0001_license_outcomes', now()),
-	(134, 'outcomes', '0002_backtests', now()),
-	(135, 'readapi', '0001_initial', now()),
-	(136, 'readapi', '0002_usage', now()),
-	(137, 'readapi', '0003_token_rights', now()),
-	(138, 'readapi', '0004_read_token', now()),
-	(139, 'sessions', '0001_initial', now());
+	(92, 'engagement', '0051_half_life', now()),
+	(93, 'exports', '0001_scheduled_exports', now()),
+	(94, 'exports', '0002_part_read_at', now()),
+	(95, 'exports', '0003_license_events', now()),
+	(96, 'ingestion', '0001_initial', now()),
+	(97, 'ingestion', '0002_storage', now()),
+	(98, 'ingestion', '0003_forgotten', now()),
+	(99, 'ingestion', '0004_imported_file', now()),
+	(100, 'ingestion', '0005_unusable_messages', now()),
+	(101, 'ingestion', '0006_ingestion_log', now()),
+	(102, 'ingestion', '0007_request_ids', now()),
+	(103, 'ingestion', '0008_hour_counts', now()),
+	(104, 'ingestion', '0009_too_many_traits', now()),
+	(105, 'ingestion', '0010_claimed_batches', now()),
+	(106, 'ingestion', '0011_alias_reason', now()),
+	(107, 'ingestion', '0012_live_view_and_refused_requests', now()),
+	(108, 'ingestion', '0013_words_of_outcomes', now()),
+	(109, 'ingestion', '0014_key_expiry', now()),
+	(110, 'ingestion', '0015_rate_limits', now()),
+	(111, 'ingestion', '0016_words_of_trait_drops', now()),
+	(112, 'ingestion', '0017_traces', now()),
+	(113, 'ingestion', '0018_placeholders', now()),
+	(114, 'marketplace', '0001_initial', now()),
+	(115, 'marketplace', '0002_pending_licenses', now()),
+	(116, 'marketplace', '0003_lists_in_use', now()),
+	(117, 'marketplace', '0004_names', now()),
+	(118, 'marketplace', '0005_recent_fingerprints', now()),
+	(119, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
+	(120, 'marketplace', '0007_encrypted_user_name', now()),
+	(121, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
+	(122, 'marketplace', '0009_license_ledger', now()),
+	(123, 'marketplace', '0010_report_readings', now()),
+	(124, 'marketplace', '0011_ledger_indexes', now()),
+	(125, 'marketplace', '0012_license_event_order', now()),
+	(126, 'marketplace', '0013_metric_events', now()),
+	(127, 'notifications', '0001_initial', now()),
+	(128, 'notifications', '0002_outbox_by_subject', now()),
+	(129, 'notifications', '0003_credential_expiring', now()),
+	(130, 'notifications', '0004_texts', now()),
+	(131, 'notifications', '0005_traits_of_subscriptions', now()),
+	(132, 'notifications', '0006_whole_product', now()),
+	(133, 'notifications', '0007_license_events', now()),
+	(134, 'outcomes', '0001_license_outcomes', now()),
+	(135, 'outcomes', '0002_backtests', now()),
+	(136, 'readapi', '0001_initial', now()),
+	(137, 'readapi', '0002_usage', now()),
+	(138, 'readapi', '0003_token_rights', now()),
+	(139, 'readapi', '0004_read_token', now()),
+	(140, 'sessions', '0001_initial', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_permission_id_seq', 444, true);
@@ -2569,7 +2578,7 @@ SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1,
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
 SELECT pg_catalog.setval('public.django_content_type_id_seq', 111, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 139, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 140, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alarmnight_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alias_id_seq', 1, false);

@@ -10,6 +10,7 @@ WORKSPACE: Json = {
     "name": "Default",
     "product": {"id": 1, "name": "Example App"},
     "lookback_days": 7,
+    "half_life_days": None,
     "benchmarks": {"users": 41.5, "accounts": 208.2},
     "updated_at": "2026-09-24T09:30:00.000000Z",
     "_links": {

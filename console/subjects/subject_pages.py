@@ -143,7 +143,7 @@ def score_summary(
         trend=_direction(change),
         cause="" if subject_insights else _describe_cause(events, change),
         window=_last_days(score_set.lookback_days),
-        comparison=_describe_comparison(score_set.lookback_days),
+        comparison=_describe_comparison(score_set),
         chart=None if is_brief else _chart(score_set, row),
         is_brief=is_brief,
         people=shown_people,
@@ -308,13 +308,19 @@ def _describe_change(change: float | None, days: int) -> str:
     return f"{moved} {'' if days == 1 else f'in the {days} days through '}yesterday"
 
 
-def _describe_comparison(days: int) -> str:
+def _describe_comparison(score_set: ScoreSet) -> str:
+    days, half_life = score_set.lookback_days, score_set.half_life_days
     compared = (
         "yesterday with the day before"
         if days == 1
         else f"the {days} days through yesterday with the {days} days before"
     )
-    return f"The change compares {compared}. The score counts today, too, which is not over."
+    if half_life:
+        compared = f"the score of yesterday with that of {days} days before"
+    counting = f" Events count half as much after {half_life} days." if half_life else ""
+    return (
+        f"The change compares {compared}. The score counts today, too, which is not over.{counting}"
+    )
 
 
 def _direction(change: float | None) -> Trend:

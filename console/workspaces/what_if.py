@@ -156,7 +156,7 @@ def _prediction_sentence(effect: PredictionEffect) -> str:
 
 
 def _problems(form: RuleForm, weights: Any) -> Iterator[str]:
-    for name in ("lookback_days", "default_weight"):
+    for name in ("lookback_days", "half_life_days", "default_weight"):
         label = form[name].label
         yield from (f"{label}: {error}" for error in form.errors.get(name, ()))
     if form.rows and not form.rows.is_usable:
@@ -188,6 +188,7 @@ def _definition(form: RuleForm, weights: Any) -> ScoringDefinition:
             name if name in existing else name.strip(): weight
             for name, weight in weight_by_event.items()
         },
+        form.cleaned_data["half_life_days"],
     )
 
 

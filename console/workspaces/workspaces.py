@@ -37,17 +37,21 @@ from core.time_format import format_ago
 from engagement import tasks
 from engagement.activity import reading
 from engagement.models import EventWeight, Product, Workspace
+from engagement.models.products import MAX_HALF_LIFE, MIN_HALF_LIFE
 from engagement.rescoring import sets
 from engagement.rules.rules import Rule, parse_rule, rule_to_json
 from engagement.rules.texts import describe_rule
+from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.scores import rescore_queue
+from engagement.scores.metrics import shown_benchmark
 from engagement.scores.rescore_queue import rescore_account
 from engagement.segments import counts
 
 NAME_MISMATCH_MESSAGE = "That is not the workspace's name. Nothing was deleted."
 # Fields that two people may edit at the same time.
-CONFLICT_CHECKED_FIELDS = ("name", "lookback_days", "default_weight", "alarm_level")
-SCORING_FIELDS = {"lookback_days", "default_weight", "audience"}
+_OWN_SCORING = ["lookback_days", "half_life_days", "default_weight"]
+CONFLICT_CHECKED_FIELDS = ("name", *_OWN_SCORING, "alarm_level")
+SCORING_FIELDS = {*_OWN_SCORING, "audience"}
 
 
 class WeightInline(TabularInline):
@@ -77,6 +81,15 @@ class WeightInline(TabularInline):
 class WorkspaceForm(RuleForm):
     """A workspace's scoring and, once it exists, its audience."""
 
+    half_life_days = WholeNumber(
+        MIN_HALF_LIFE,
+        MAX_HALF_LIFE,
+        required=False,
+        label="Half-life in days",
+        help_text="Optional. With a half-life, all events count, each half as much after this "
+        f"number of days ({MIN_HALF_LIFE}–{MAX_HALF_LIFE}). The lookback is then 30 days, and says "
+        "who is active. Leave it empty to count the days of the lookback alike.",
+    )
     default_weight = WholeNumber(
         0,
         10,
@@ -85,9 +98,12 @@ class WorkspaceForm(RuleForm):
         "below.",
     )
 
+    # Whether the lookback becomes that of a half-life.
+    sets_lookback = False
+
     class Meta:
         model = Workspace
-        fields = ["product", "name", "lookback_days", "default_weight", "alarm_level"]
+        fields = ["product", "name", *_OWN_SCORING, "alarm_level"]
         help_texts: ClassVar[dict[str, str]] = {
             "lookback_days": "Number of days that count, including today."
         }
@@ -105,6 +121,9 @@ class WorkspaceForm(RuleForm):
 
     def clean(self) -> None:
         super().clean()
+        if self.cleaned_data.get("half_life_days") and "lookback_days" in self.cleaned_data:
+            self.cleaned_data["lookback_days"] = Workspace.Lookback.MONTH
+            self.sets_lookback = self.instance.lookback_days != Workspace.Lookback.MONTH
         add_conflict_errors(self, CONFLICT_CHECKED_FIELDS)
         rule = self.rows and self.rows.current_rule
         if rule:
@@ -112,8 +131,9 @@ class WorkspaceForm(RuleForm):
 
     @property
     def changed_data(self) -> list[str]:
-        changed = super().changed_data
-        return [*changed, "audience"] if self.rows and self.rows.has_changed() else changed
+        changed = {*super().changed_data}
+        changed |= {"lookback_days"} if self.sets_lookback else set()
+        return [*changed, "audience"] if self.rows and self.rows.has_changed() else [*changed]
 
 
 def _deleted_parts(workspace: Workspace) -> list[str]:
@@ -127,7 +147,8 @@ def _deleted_parts(workspace: Workspace) -> list[str]:
     ]
 
 
-def format_benchmark(benchmark: float | None) -> str:
+def _benchmark(workspace: Workspace, kind: SubjectKind) -> str:
+    benchmark = shown_benchmark(workspace.scores, kind) if workspace.scores else None
     return "None yet: no scores" if benchmark is None else f"{benchmark:.1f}"
 
 
@@ -135,7 +156,7 @@ def format_benchmark(benchmark: float | None) -> str:
 class WorkspaceAdmin(backtest_page.BacktestPages):
     empty_text = "There are no workspaces yet. One says how users and accounts are scored."
     form = WorkspaceForm
-    list_display = ["name", "product", "lookback_days", "default_weight", "progress"]
+    list_display = ["name", "product", "counting", "default_weight", "progress"]
     list_filter = [("product", ProductFilter), "lookback_days"]
     list_select_related = ["product", "scores"]
     search_fields = ["name"]
@@ -162,8 +183,9 @@ class WorkspaceAdmin(backtest_page.BacktestPages):
         "Benchmarks",
         {
             "fields": ["user_benchmark", "account_benchmark", "computed_at", "progress"],
-            "description": "The 90th percentile of the raw scores above zero. A user or account at "
-            "the benchmark scores 90.",
+            "description": "The 90th percentile of the raw scores above zero; with a half-life, of "
+            "users and accounts that were active in the last 30 days. A user or account at the "
+            "benchmark scores 90.",
         },
     )
 
@@ -185,19 +207,23 @@ class WorkspaceAdmin(backtest_page.BacktestPages):
         return sets.prefetch_building(super().get_queryset(request))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        fields = ["product", "name", "lookback_days", "default_weight"]
+        fields = ["product", "name", *_OWN_SCORING]
         if obj and not self.has_change_permission(request, obj):
             fields.append("audience_rule")
         profile, alarms = (None, {"fields": fields}), ("Alarms", {"fields": ["alarm_level"]})
         return [profile, self.benchmarks, alarms] if obj else [profile, alarms]
 
+    @admin.display(description="counts", ordering="lookback_days")
+    def counting(self, workspace: Workspace) -> str:
+        return workspace.counting
+
     @admin.display(description="users")
     def user_benchmark(self, workspace: Workspace) -> str:
-        return format_benchmark(workspace.scores.user_benchmark if workspace.scores else None)
+        return _benchmark(workspace, USERS)
 
     @admin.display(description="accounts")
     def account_benchmark(self, workspace: Workspace) -> str:
-        return format_benchmark(workspace.scores.account_benchmark if workspace.scores else None)
+        return _benchmark(workspace, ACCOUNTS)
 
     @admin.display(description="computed")
     def computed_at(self, workspace: Workspace) -> SafeString | str:

@@ -1,12 +1,14 @@
 """Products and the workspaces that score them."""
 
 from django.conf import settings
-from django.core.validators import MaxValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
 DEFAULT_WORKSPACE_NAME = "Default"
+# In days.
+MIN_HALF_LIFE, MAX_HALF_LIFE = 7, 180
 
 
 class Seats(models.TextChoices):
@@ -110,6 +112,9 @@ class ProductMember(models.Model):
 class Workspace(models.Model):
     """A scoring profile of a product: its lookback, its event weights, and its audience.
 
+    With ``half_life_days``, an event counts half as much after that many days.
+    The lookback is then a month, and says who is active and how long a period is.
+
     ``audience`` is a rule (see ``engagement.segments.members``) that users must meet to be scored
     and shown here; empty for all users. ``scores`` is the score set that readers see, with the
     definition that it was computed under; None until there is one.
@@ -134,6 +139,12 @@ class Workspace(models.Model):
         choices=Lookback.choices,
         default=Lookback.WEEK,
         help_text="Scores count events of today and the days before it, this many in all.",
+    )
+    half_life_days = models.PositiveSmallIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(MIN_HALF_LIFE), MaxValueValidator(MAX_HALF_LIFE)],
+        verbose_name="half-life in days",
     )
     default_weight = models.PositiveSmallIntegerField(
         default=1,
@@ -168,12 +179,23 @@ class Workspace(models.Model):
                 condition=Q(lookback_days__in=[1, 7, 30]), name="workspace_lookback_allowed"
             ),
             models.CheckConstraint(
+                condition=Q(half_life_days=None)
+                | Q(half_life_days__range=(MIN_HALF_LIFE, MAX_HALF_LIFE), lookback_days=30),
+                name="workspace_half_life_allowed",
+            ),
+            models.CheckConstraint(
                 condition=Q(default_weight__range=(0, 10)), name="workspace_default_weight_range"
             ),
         ]
 
     def __str__(self) -> str:
         return f"{self.product} · {self.name}"
+
+    @property
+    def counting(self) -> str:
+        """Which events count, in words."""
+        days = self.half_life_days
+        return f"half-life of {days} days" if days else f"last {self.get_lookback_days_display()}"
 
 
 class EventWeight(models.Model):

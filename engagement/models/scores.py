@@ -22,9 +22,13 @@ class ScoreSet(models.Model):
     the old set with its old definition. The old set stays a little longer, for requests that are
     reading it, and is then deleted in bounded transactions.
 
+    With ``half_life_days``, raw scores are on the scale of ``reference_day``, the day on which the
+    set was begun (``engagement.scores.formula``).
+
     ``scored_day`` is the UTC day at which the windows of the rows end. The benchmarks are the 90th
     percentiles of the raw scores above zero: now, a day ago, one lookback ago, and one lookback
-    before yesterday; None if there is none. The quantiles are ``QUANTILES`` equally spaced ones of
+    before yesterday; None if there is none. With a half-life, only the raw scores of subjects that
+    are active at the time count. The quantiles are ``QUANTILES`` equally spaced ones of
     the same raw scores, from low to high; empty if there is none. ``scored_event_name_count`` is
     the number of event names that the definition scores. All of these are computed together, and
     are stale when scores have changed since. The benchmarks of past days are to be computed again
@@ -48,6 +52,8 @@ class ScoreSet(models.Model):
     state = models.CharField(max_length=8, choices=State.choices, default=State.BUILDING)
 
     lookback_days = models.PositiveSmallIntegerField()
+    half_life_days = models.PositiveSmallIntegerField(null=True)
+    reference_day = models.DateField(null=True)
     default_weight = models.PositiveSmallIntegerField()
     audience = models.JSONField(default=dict)
     # Those of the product.
@@ -216,6 +222,10 @@ class Engagement(models.Model):
     ``active_days`` of distinct UTC days with one, and ``name_count`` of distinct scored event
     names. ``last_active_at`` is the time of the last scored event ever. The score from 0 to 100 is
     not stored: it is a function of ``raw`` and the set's benchmark (``engagement.scores.formula``).
+
+    With a half-life, the raw scores are sums over all days until the end of their windows, times
+    the factors of their days. ``settled_before`` is then the day until which
+    ``raw_yesterday_last_period`` sums, so that scoring need not read the days before it again.
     """
 
     product = models.ForeignKey(
@@ -232,6 +242,7 @@ class Engagement(models.Model):
     active_days = models.PositiveSmallIntegerField()
     name_count = models.IntegerField(default=0)
     last_active_at = models.DateTimeField(null=True)
+    settled_before = models.DateField(null=True)
 
     class Meta:
         abstract = True
@@ -270,8 +281,9 @@ class AccountEngagement(Engagement):
     ``active_users`` is the number of its users with a scored event in the window. ``total_users``
     counts the users whose current account it is, and the users who are in another account now but
     have an event in this one in the last 90 days. ``top_user_points`` are the points of the user
-    who adds most to ``raw``. ``active_users_last_period`` and ``name_count_last_period`` are the
-    numbers of the window that ended one lookback before. These three are 0 in sets of formula 1.
+    who adds most to ``raw`` within the window. ``active_users_last_period`` and
+    ``name_count_last_period`` are the numbers of the window that ended one lookback before. These
+    three are 0 in sets of formula 1.
     ``activity`` is what the last night could tell of the account's activity; None before its first.
     """
 
@@ -314,10 +326,11 @@ class AccountEngagement(Engagement):
 class RescoreRequest(models.Model):
     """An entry of the rescore queue: the scores of a user or an account must be computed again.
 
-    With a ``day`` and no user, it says that what counts of the account, or of the product, changed
-    on that day or later. ``account_change`` says what of the account its users' records may show.
-    Recording only appends entries and never waits for one. Rescoring deletes the entries that it
-    has read. Several entries for one subject are normal.
+    With a ``day``, it says that what counts of the subject, or of the product, changed on that day
+    or later; the last of all days means that nothing did. Without one, any day may have changed.
+    ``account_change`` says what of the account its users' records may show. Recording only appends
+    entries and never waits for one. Rescoring deletes the entries that it has read. Several entries
+    for one subject are normal.
     """
 
     class AccountChange(models.IntegerChoices):

@@ -308,7 +308,7 @@ _ALL = (
     _of_accounts("license_status", "text", _text(LICENSE_STATUS_TRAIT), "the license's status"),
     _column("score_last_period", "number", "scores.last_period", "the score one lookback ago"),
     _column("trend", "text", "scores.trend", "rising, steady, or falling"),
-    _column("raw_score", "integer", "row.raw", "the raw score"),
+    _column("raw_score", "integer", "scores.raw_score", "the raw score"),
     _column("event_count", "integer", "row.event_count", "scored events in the lookback"),
     _column("active_days", "integer", "row.active_days", "days with scored events in the lookback"),
     _of_accounts(

@@ -108,15 +108,18 @@ def subtract(counts: CountsByKey) -> None:
 
 
 def rescore_items(keys: Iterable[CountKey]) -> set[RescoreItem]:
-    """What to score again after these counts changed: each user, each account with its first day,
-    and the first day of each product, of which scoring decides whether it is late."""
-    users = set[tuple[int, int]]()
+    """What to score again after these counts changed: each user and each account, with their first
+    days, and the first day of each product, of which scoring decides whether it is late."""
+    users: dict[tuple[int, int], int] = {}
     accounts: dict[tuple[int, int], int] = {}
     for product, user, day, _, account in keys:
-        users.add((product, user))
+        if day < users.get((product, user), _NO_DAY):
+            users[product, user] = day
         if day < accounts.get((product, account), _NO_DAY):
             accounts[product, account] = day
-    items = {RescoreItem(product, user, None) for product, user in users}
+    items = {
+        rescore_queue.rescore_user(*user, date.fromordinal(day)) for user, day in users.items()
+    }
     products: dict[int, int] = {}
     for (product, account), day in accounts.items():
         products[product] = min(day, products.get(product, day))

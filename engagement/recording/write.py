@@ -17,7 +17,7 @@ from engagement.recording.batch import Batch, ExternalKey, SubjectUpdate, TrackM
 from engagement.recording.daily_counts import CountKey
 from engagement.recording.resolve import BatchRows, UserState
 from engagement.scores import rescore_queue
-from engagement.scores.rescore_queue import AccountChange, RescoreItem
+from engagement.scores.rescore_queue import UNCHANGED, AccountChange, RescoreItem
 
 
 def write(batch: Batch, rows: BatchRows) -> None:
@@ -41,7 +41,9 @@ def write(batch: Batch, rows: BatchRows) -> None:
         for account in (*entered_accounts, *identified_accounts, *rows.complete_accounts)
         if account in entered_days or account not in with_day
     }
-    items |= _changed_details(batch, rows, account_changes)
+    users = {item.user_id for item in items if item.user_id}
+    details = _changed_details(batch, rows, account_changes)
+    items |= {item for item in details if item.user_id not in users}
     items |= _changed_members(previous_accounts, rows.users)
     rescore_queue.enqueue(items)
 
@@ -304,8 +306,8 @@ def _changed_details(
     """The subjects with new traits or memberships: a workspace's audience may depend on them."""
     users = {key for key, update in batch.users.items() if update.patches}
     users |= {membership.user for membership in batch.memberships}
-    return {rescore_queue.rescore_user(key[0], rows.users[key].id) for key in users} | {
-        rescore_queue.rescore_account(key[0], id, change=account_changes.get(id))
+    return {rescore_queue.rescore_user(key[0], rows.users[key].id, UNCHANGED) for key in users} | {
+        rescore_queue.rescore_account(key[0], id, UNCHANGED, account_changes.get(id))
         for key, update in batch.accounts.items()
         if update.patches
         for id in (rows.account_ids[key],)
@@ -317,7 +319,7 @@ def _changed_members(
 ) -> set[RescoreItem]:
     """The accounts that an identified user joined or left: their number of users changed."""
     return {
-        rescore_queue.rescore_account(key[0], account_id)
+        rescore_queue.rescore_account(key[0], account_id, UNCHANGED)
         for key, before in previous.items()
         if (after := users[key].member_of) != before
         for account_id in (before, after)

@@ -18,7 +18,7 @@ from engagement.scores import audiences, event_names, past_benchmarks, rescore_q
 from engagement.scores.raw import USERS_SEEN_WITHIN_DAYS
 
 _ENQUEUE_CROSSING: LiteralString = """
-    INSERT INTO engagement_stalemark (product_id, user_id, account_id)
+    INSERT INTO engagement_stalemark (product_id, user_id, account_id, day)
     WITH crossing AS (
         SELECT DISTINCT d.user_id, NULLIF(d.account_id, 0) AS account_id
         FROM engagement_dailycount d
@@ -26,15 +26,15 @@ _ENQUEUE_CROSSING: LiteralString = """
           AND (d.day BETWEEN %(ended_from)s AND %(ended_until)s
                OR d.day BETWEEN %(passed_from)s AND %(passed_until)s
                OR d.day BETWEEN %(entered_from)s AND %(entered_until)s))
-    SELECT DISTINCT %(product)s::bigint, user_id, NULL::bigint FROM crossing
+    SELECT DISTINCT %(product)s::bigint, user_id, NULL::bigint, %(unchanged)s::date FROM crossing
     UNION ALL
-    SELECT DISTINCT %(product)s::bigint, NULL::bigint, account_id FROM crossing
+    SELECT DISTINCT %(product)s::bigint, NULL::bigint, account_id, %(unchanged)s::date FROM crossing
     WHERE account_id IS NOT NULL
 """
 # Users stop counting for an account USERS_SEEN_WITHIN_DAYS after their last event in it.
 _ENQUEUE_ACCOUNTS_SEEN: LiteralString = """
-    INSERT INTO engagement_stalemark (product_id, user_id, account_id)
-    SELECT %(product)s::bigint, NULL::bigint, account_id FROM (
+    INSERT INTO engagement_stalemark (product_id, user_id, account_id, day)
+    SELECT %(product)s::bigint, NULL::bigint, account_id, %(unchanged)s FROM (
         SELECT DISTINCT d.account_id FROM engagement_dailycount d
         WHERE d.product_id = %(product)s AND d.account_id <> 0
           AND d.day BETWEEN %(unseen_from)s AND %(unseen_until)s) AS unseen
@@ -110,6 +110,7 @@ def _enqueue_subjects(score_set: ScoreSet, before: date, today: date) -> None:
         _ENQUEUE_CROSSING,
         {
             "product": score_set.product_id,
+            "unchanged": rescore_queue.UNCHANGED,
             "ended_from": before - 2 * lookback,
             "ended_until": today - 2 * lookback,
             "passed_from": before - lookback,
@@ -122,6 +123,7 @@ def _enqueue_subjects(score_set: ScoreSet, before: date, today: date) -> None:
         _ENQUEUE_ACCOUNTS_SEEN,
         {
             "product": score_set.product_id,
+            "unchanged": rescore_queue.UNCHANGED,
             "unseen_from": before - (USERS_SEEN_WITHIN_DAYS - 1) * day,
             "unseen_until": today - USERS_SEEN_WITHIN_DAYS * day,
         },

@@ -1,7 +1,7 @@
 """Keeps scores up to date: works through the rescore queue, and builds requested score sets."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -51,7 +51,7 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     a time scores a product; the others skip it.
     """
     today, clock = now.astimezone(UTC).date(), _clock_from(now)
-    sets.request_missing_score_sets()
+    sets.request_missing_score_sets(today)
     day_rollover.roll_over(today, (now + CLOCK_TOLERANCE).astimezone(UTC).date())
     statistics.analyze_grown_tables()
     scored = _work_in_turns(clock, today, out_of_time)
@@ -151,7 +151,7 @@ _TAKE: LiteralString = f"""
             SELECT ctid FROM engagement_stalemark WHERE product_id = %(product)s
             LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
         RETURNING user_id, account_id, day, account_change)
-    SELECT user_id, account_id, min(day), max(account_change), count(*)
+    SELECT user_id, account_id, min(day), max(account_change), count(*), bool_and(day IS NOT NULL)
     FROM taken GROUP BY user_id, account_id
 """
 
@@ -174,15 +174,16 @@ def _take_turn(
             {user for user, *_ in requests if user is not None},
             {account for _, account, *_ in requests if account is not None},
         )
-        has_more = sum(count for *_, count in requests) == limit
+        scoring = _Scoring(today, _settled(requests, today))
+        has_more = sum(count for *_, count, _ in requests) == limit
         live_sets = sets.lock_live_score_sets(product_id)
         scored_subjects = SubjectIds(set(), set())
-        remaining = _score(live_sets, subjects, today, out_of_time, scored_subjects)
+        remaining = _score(live_sets, subjects, scoring, out_of_time, scored_subjects)
         scored = subjects.without(remaining)
         event_names.set_done_by(product_id, scored.users)
         entries.index(product_id, "user", scored.users)
         entries.index(product_id, "account", scored.accounts)
-        changed = {account: change for _, account, _, change, _ in requests if change is not None}
+        changed = {id: change for _, id, _, change, *_ in requests if change is not None}
         scored_subjects.users.update(stamping.users_shown_otherwise(product_id, changed))
         changes.stamp(
             product_id, {"user": scored_subjects.users, "account": scored_subjects.accounts}
@@ -192,16 +193,34 @@ def _take_turn(
             counts.invalidate_scored([score_set.pk for score_set in live_sets])
         late = {id: day for _, id, day, *_ in requests if id is not None and day is not None}
         active_days.note_late(live_sets, late)
-        if changed_days := [day for _, _, day, *_ in requests if day is not None]:
+        if changed_days := [day for _, _, day, *_ in requests if day and day <= today]:
             _invalidate_past(live_sets, min(changed_days), has_more or bool(remaining))
     _raise_last_seen(product_id, sorted(scored.users))
     return len(scored), has_more, scored_subjects
 
 
+@dataclass(frozen=True)
+class _Scoring:
+    """The day, and the subjects whose settled counts did not change (``raw.score_users``)."""
+
+    today: date
+    settled: SubjectIds
+
+
+def _settled(requests: Sequence[sql.Row], today: date) -> SubjectIds:
+    """The subjects all of whose requests say that nothing changed before the recent days."""
+    recent = [
+        (user, account)
+        for user, account, day, *_, has_days in requests
+        if has_days and day >= today - raw.RECENT
+    ]
+    return SubjectIds({user for user, _ in recent}, {account for _, account in recent})
+
+
 def _score(
     live_sets: list[ScoreSet],
     subjects: SubjectIds,
-    today: date,
+    scoring: _Scoring,
     out_of_time: Callable[[], bool],
     scored_subjects: SubjectIds,
 ) -> SubjectIds:
@@ -214,28 +233,28 @@ def _score(
     in_time = True
     while users and in_time:
         step, users = users[:step_size], users[step_size:]
-        accounts |= _score_users(live_sets, step, today)
+        accounts |= _score_users(live_sets, step, scoring)
         scored_subjects.users.update(step)
         in_time = not out_of_time()
     while accounts and in_time:
         step = sorted(accounts)[:step_size]
         accounts -= set(step)
-        accounts |= _score_accounts(live_sets, step, today, scored_subjects) - set(step)
+        accounts |= _score_accounts(live_sets, step, scoring, scored_subjects) - set(step)
         in_time = not out_of_time()
     return SubjectIds(set(users), accounts)
 
 
-def _score_users(live_sets: list[ScoreSet], ids: list[int], today: date) -> set[int]:
+def _score_users(live_sets: list[ScoreSet], ids: list[int], scoring: _Scoring) -> set[int]:
     """Score the users in all of the sets; return the accounts of users who changed audiences."""
     accounts: set[int] = set()
     for score_set in live_sets:
         built_ids = _already_built(score_set, ScoreSet.Phase.USERS, set(ids))
-        accounts |= _score_users_in_set(score_set, built_ids, today)
+        accounts |= _score_users_in_set(score_set, built_ids, scoring)
     return accounts
 
 
 def _score_accounts(
-    live_sets: list[ScoreSet], ids: list[int], today: date, subjects: SubjectIds
+    live_sets: list[ScoreSet], ids: list[int], scoring: _Scoring, subjects: SubjectIds
 ) -> set[int]:
     """Score the accounts in all of the sets.
 
@@ -247,16 +266,20 @@ def _score_accounts(
         users = audiences.users_affected_by_accounts(score_set, ids)
         subjects.users.update(users)
         built_users = _already_built(score_set, ScoreSet.Phase.USERS, users)
-        accounts |= _score_users_in_set(score_set, built_users, today)
+        accounts |= _score_users_in_set(score_set, built_users, scoring)
         built_ids = _already_built(score_set, ScoreSet.Phase.ACCOUNTS, set(ids))
-        pace.score_in_chunks(built_ids, partial(raw.score_accounts, score_set, today=today))
+        settled = scoring.settled.accounts
+        score = partial(raw.score_accounts, score_set, today=scoring.today, settled=settled)
+        pace.score_in_chunks(built_ids, score)
     return accounts
 
 
-def _score_users_in_set(score_set: ScoreSet, ids: set[int], today: date) -> set[int]:
-    score = partial(raw.score_users, score_set, today=today)
+def _score_users_in_set(score_set: ScoreSet, ids: set[int], scoring: _Scoring) -> set[int]:
+    settled = scoring.settled.users
+    score = partial(raw.score_users, score_set, today=scoring.today, settled=settled)
     changed = set[int]().union(*pace.score_in_chunks(ids, score))
     accounts = audiences.accounts_of_users(score_set, changed)
+    scoring.settled.accounts.difference_update(accounts)
     if changed:
         day = audiences.first_seen_day(score_set, changed)
         past_benchmarks.invalidate_from([score_set], day)

@@ -10,7 +10,8 @@ from functools import partial
 from typing import LiteralString
 
 from django.db import transaction
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import DateField, ExpressionWrapper, F, Prefetch, Q, QuerySet, Value
+from django.db.models.lookups import GreaterThan
 from django.utils.formats import date_format
 
 from core.database import locks, nodes, pace, retries, sql
@@ -21,6 +22,7 @@ from engagement.models.scores import FORMULA_VERSION
 from engagement.orders import storage as orders
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.scores import benchmarks, event_names, past_benchmarks, raw
+from engagement.scores.formula import MAX_HALF_LIVES
 from engagement.segments import counts
 
 # A range of ids. It has fewer subjects of one product where products are mixed.
@@ -47,6 +49,7 @@ def request_score_set(workspace_id: int) -> None:
             product_id=workspace.product_id,
             workspace=workspace,
             lookback_days=workspace.lookback_days,
+            half_life_days=workspace.half_life_days,
             default_weight=workspace.default_weight,
             audience=workspace.audience,
             seats=workspace.product.seats,
@@ -58,9 +61,13 @@ def request_score_set(workspace_id: int) -> None:
         )
 
 
-def request_missing_score_sets() -> None:
-    """Request a set for each workspace that has none, or one of an older formula."""
+def request_missing_score_sets(today: date) -> None:
+    """Request a set for each workspace that has none, one of an older formula, or one whose
+    reference day is long ago."""
     is_outdated = Q(scores=None) | Q(scores__formula_version__lt=FORMULA_VERSION)
+    days = F("scores__half_life_days") * MAX_HALF_LIVES
+    end = ExpressionWrapper(F("scores__reference_day") + days, DateField())
+    is_outdated |= Q(GreaterThan(Value(today), end))
     workspaces = Workspace.objects.filter(is_outdated).exclude(score_sets__state="building")
     for pk in workspaces.values_list("pk", flat=True):
         # Weights have a copy on each node, and wait for all of them.
@@ -171,7 +178,7 @@ def _build_range(
     built. A user who enters the audience needs none, because accounts come after all users.
     """
     if score_set.scored_day is None:
-        score_set.scored_day = today
+        score_set.scored_day = score_set.reference_day = today
     if score_set.to_build is None:
         count = _COUNT.format(table=kind.table)
         ((score_set.to_build,),) = sql.fetch(count, {"product": score_set.product_id})
@@ -189,7 +196,8 @@ def _build_range(
     if score_set.built_until >= last_id:
         score_set.phase = next_phase
         score_set.built_until, score_set.built, score_set.to_build = 0, 0, None
-    score_set.save(update_fields=["scored_day", "phase", "built_until", "built", "to_build"])
+    fields = ["scored_day", "reference_day", "phase", "built_until", "built", "to_build"]
+    score_set.save(update_fields=fields)
 
 
 def _next_range(score_set: ScoreSet, kind: SubjectKind) -> list[int]:

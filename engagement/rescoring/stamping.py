@@ -173,7 +173,7 @@ def _moves(pending: Pending) -> Q:
     sets_by_day = [_on_day(score_set, day) for day in (pending.before, pending.day)]
     moves = Q()
     for rule in _known_rules(score_set, pending.kind):
-        if not rule.uses_time:
+        if not rule.uses_time and not (score_set.half_life_days and rule.uses_points):
             continue
         earlier, later = (_is_member(score_set, rule) for score_set in sets_by_day)
         moves |= ~Q(Exact(earlier, later))

@@ -14,7 +14,7 @@ from core.database import sql
 from engagement.metric_names import BOTH_SCOPES, Scope
 from engagement.models import Account, EventName, ScoredEvent, ScoreSet, Segment, User
 from engagement.scopes import SubjectKind, get_kind
-from engagement.scores import benchmarks, raw, sampling
+from engagement.scores import benchmarks, past_benchmarks, raw, sampling
 from engagement.scores.formula import rounded_score
 from engagement.segments import counts, members
 
@@ -32,12 +32,14 @@ MAX_USERS_OF_ACCOUNTS = 5_000
 
 
 class ScoringDefinition(NamedTuple):
-    """What a workspace scores. ``weights`` are by event name."""
+    """What a workspace scores. ``weights`` are by event name. With a half-life, the lookback is 30
+    days and only says who is active."""
 
     lookback_days: int
     default_weight: int
     audience: dict[str, Any]
     weights: Mapping[str, int]
+    half_life_days: int | None = None
 
 
 class RankedSubject(NamedTuple):
@@ -77,6 +79,7 @@ def scoring_definition(score_set: ScoreSet) -> ScoringDefinition:
         score_set.default_weight,
         score_set.audience,
         {names[name_id].name: weight for name_id, weight in weights if name_id in names},
+        score_set.half_life_days,
     )
 
 
@@ -204,10 +207,12 @@ def _create_set(score_set: ScoreSet, definition: ScoringDefinition, today: date)
         workspace_id=score_set.workspace_id,
         state=ScoreSet.State.RETIRED,
         lookback_days=definition.lookback_days,
+        half_life_days=definition.half_life_days,
         default_weight=definition.default_weight,
         audience=definition.audience,
         seats=score_set.seats,
         scored_day=today,
+        reference_day=today,
     )
     event_names = EventName.objects.filter(
         product_id=preview_set.product_id, name__in=definition.weights
@@ -224,6 +229,7 @@ def _create_set(score_set: ScoreSet, definition: ScoringDefinition, today: date)
 _BENCHMARK: LiteralString = """
     SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY raw) FROM {table}
     WHERE product_id = %(product)s AND score_set_id = %(score_set)s AND raw > 0
+      AND (event_count > 0 OR NOT %(active)s)
       AND (%(sample)b::bigint[] IS NULL OR {id_column} = ANY(%(sample)b::bigint[]))
 """
 
@@ -237,6 +243,7 @@ def _compare(
             "product": preview_set.product_id,
             "score_set": preview_set.pk,
             "sample": selection.sample,
+            "active": preview_set.half_life_days is not None,
         },
     )
     return RankingPreview(
@@ -250,6 +257,7 @@ def _compare(
 def _count_members(preview_set: ScoreSet, kind: SubjectKind) -> dict[int, int]:
     """The members of the workspace's segments of the kind, all of whose subjects are scored."""
     benchmarks.set_from_rows(preview_set, kind)
+    past_benchmarks.set_compared(preview_set, kind)
     segments = Segment.objects.filter(workspace=preview_set.workspace_id, scope=kind.scope)
     return members.count_members_by_segment(preview_set, segments)
 

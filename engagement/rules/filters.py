@@ -47,7 +47,8 @@ class QueryContext:
 
     ``subject_path`` leads from the query's rows to the subject, and ``subject_id_column`` is the
     subject's id in them. ``audience_set_id`` is the score set whose users alone count for an
-    account; None counts all identified users.
+    account; None counts all identified users. With ``has_half_life``, subjects may have points of
+    events before the window, so points do not tell who is active.
     """
 
     scope: Scope
@@ -57,6 +58,12 @@ class QueryContext:
     subject_path: str
     subject_id_column: str
     audience_set_id: int | None
+    has_half_life: bool = False
+
+    @property
+    def active_column(self) -> str:
+        """The column of engagement rows that is above zero for active subjects."""
+        return "event_count" if self.has_half_life else "raw"
 
 
 EventNameIds: TypeAlias = dict[str, int]
@@ -121,7 +128,8 @@ def _condition_filter(
         case LastActiveCondition():
             return _last_active_filter(condition, context)
         case ActiveCondition():
-            return Q(raw__gt=0) if condition.active else Q(raw=0)
+            lookup = "__gt" if condition.active else ""
+            return Q(**{f"{context.active_column}{lookup}": 0})
 
 
 def subject_trait_filter(condition: TraitCondition, subject_path: str) -> Q:
@@ -164,7 +172,7 @@ def _last_active_filter(condition: LastActiveCondition, context: QueryContext) -
     matches = _time_filter(condition, F("last_active_at"), context)
     if is_before_window(condition, context):
         # Redundant, but it lets the planner use the partial indexes user_idle and account_idle.
-        matches &= Q(raw=0)
+        matches &= Q(**{context.active_column: 0})
     return matches
 
 

@@ -260,6 +260,12 @@ class Rule(msgspec.Struct, frozen=True):
         return any(map(_uses_time, self.conditions))
 
     @property
+    def uses_points(self) -> bool:
+        """Whether a new day can change the members where points shrink each day."""
+        metrics = [each.metric for each in self.conditions if isinstance(each, MetricCondition)]
+        return "raw_score" in metrics
+
+    @property
     def uses_account_traits(self) -> bool:
         return any(isinstance(condition, AccountTraitCondition) for condition in self.conditions)
 

@@ -107,57 +107,38 @@ def compare_with_past(pk: int, on_change: OnChange) -> None:
 _PERCENTILES: LiteralString = """
     SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY raw),
            percentile_disc(%(fractions)b::float8[]) WITHIN GROUP (ORDER BY raw)
-    FROM {table} WHERE score_set_id = %(score_set)s AND raw > 0 AND product_id = %(product)s
+    FROM {table}
+    WHERE score_set_id = %(score_set)s AND raw > 0 {and_active} AND product_id = %(product)s
 """
-
-
-def _of_kind(statement: LiteralString, kind: SubjectKind) -> LiteralString:
-    return statement.format(table=kind.engagement_table)
-
-
-def _parameters(score_set: ScoreSet) -> dict[str, Any]:
-    product, pk = score_set.product_id, score_set.pk
-    return {"product": product, "score_set": pk, "fractions": _FRACTIONS}
 
 
 def _percentiles(score_set: ScoreSet, kind: SubjectKind) -> tuple[float | None, list[int]]:
     """The benchmark and the quantiles."""
-    ((benchmark, quantiles),) = sql.fetch(_of_kind(_PERCENTILES, kind), _parameters(score_set))
+    # With a lookback, who has points is active.
+    and_active: LiteralString = "AND event_count > 0" if score_set.half_life_days else ""
+    statement = _PERCENTILES.format(table=kind.engagement_table, and_active=and_active)
+    own = {"product": score_set.product_id, "score_set": score_set.pk}
+    ((benchmark, quantiles),) = sql.fetch(statement, own | {"fractions": _FRACTIONS})
     return benchmark, quantiles or []
 
 
 # The ends of the names of the benchmarks of past days.
-_COMPARED = ("_yesterday", "_last_period", "_yesterday_last_period")
-_BENCHMARKS_OF_ROWS: LiteralString = """
-    SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY raw) FILTER (WHERE raw > 0),
-           percentile_cont(0.9) WITHIN GROUP (ORDER BY raw_yesterday)
-               FILTER (WHERE raw_yesterday > 0),
-           percentile_cont(0.9) WITHIN GROUP (ORDER BY raw_last_period)
-               FILTER (WHERE raw_last_period > 0),
-           percentile_cont(0.9) WITHIN GROUP (ORDER BY raw_yesterday_last_period)
-               FILTER (WHERE raw_yesterday_last_period > 0),
-           percentile_disc(%(fractions)b::float8[]) WITHIN GROUP (ORDER BY raw)
-               FILTER (WHERE raw > 0)
-    FROM {table} WHERE score_set_id = %(score_set)s AND product_id = %(product)s
-"""
+COMPARED = ("_yesterday", "_last_period", "_yesterday_last_period")
 
 
 def set_from_rows(score_set: ScoreSet, kind: SubjectKind) -> None:
-    """Set the benchmarks and quantiles of one kind from its rows, without saving them.
+    """Set the benchmark and the quantiles of one kind from its rows, without saving them.
 
-    For a set of a what-if, which has no benchmarks of past days.
+    For a set of a what-if. ``past_benchmarks.set_compared`` sets those of past days.
     """
-    ((*benchmarks, quantiles),) = sql.fetch(
-        _of_kind(_BENCHMARKS_OF_ROWS, kind), _parameters(score_set)
-    )
-    for of, benchmark in zip(("", *_COMPARED), benchmarks, strict=True):
-        setattr(score_set, f"{kind.scope}_benchmark{of}", benchmark)
-    setattr(score_set, f"{kind.scope}_quantiles", quantiles or [])
+    benchmark, quantiles = _percentiles(score_set, kind)
+    setattr(score_set, f"{kind.scope}_benchmark", benchmark)
+    setattr(score_set, f"{kind.scope}_quantiles", quantiles)
     score_set.scored_event_name_count = event_names.count_scored_names(score_set)
 
 
 _COMPARISON_FIELDS = [
-    *(f"{kind.scope}_benchmark{of}" for kind in (USERS, ACCOUNTS) for of in _COMPARED),
+    *(f"{kind.scope}_benchmark{of}" for kind in (USERS, ACCOUNTS) for of in COMPARED),
     "cached_counts_stale",
     "watches_stale",
 ]
@@ -174,11 +155,18 @@ _COMPUTED_FIELDS = [
 
 def _set_comparison_benchmarks(score_set: ScoreSet, day: date) -> None:
     """Set the benchmarks of one day, of one lookback, and of both before *day*."""
-    lookback = score_set.lookback_days
-    for of, days in zip(_COMPARED, (1, lookback, lookback + 1), strict=True):
-        users, accounts = benchmarks_on(score_set, day - timedelta(days=days))
+    for of, compared_day in compared_days(score_set, day).items():
+        users, accounts = benchmarks_on(score_set, compared_day)
         setattr(score_set, f"user_benchmark{of}", users)
         setattr(score_set, f"account_benchmark{of}", accounts)
+
+
+def compared_days(score_set: ScoreSet, day: date) -> dict[str, date]:
+    """The days with which scores of *day* are compared, by the ends of the names of their
+    benchmarks."""
+    lookback = score_set.lookback_days
+    agos = (1, lookback, lookback + 1)
+    return {of: day - timedelta(days=ago) for of, ago in zip(COMPARED, agos, strict=True)}
 
 
 def benchmarks_on(score_set: ScoreSet, day: date) -> tuple[float | None, float | None]:

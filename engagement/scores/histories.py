@@ -3,14 +3,14 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import date, timedelta
-from itertools import accumulate
 from typing import Any, LiteralString
 
 from core.database import sql
 from engagement.models import DailyBenchmark, ScoreSet
 from engagement.scopes import SubjectKind
 from engagement.scores.formula import rounded_score
-from engagement.scores.raw import join_counted_users, query_parameters
+from engagement.scores.history import last_scored_day, raw_by_day
+from engagement.scores.raw import counting, join_counted_users, query_parameters
 
 DAYS = 30
 # A page sums about as many daily counts. Those of a few very large accounts take longer than a page
@@ -18,7 +18,7 @@ DAYS = 30
 MAX_COUNTS = 20_000
 
 _BY_DAY: LiteralString = """
-    SELECT d.{id_column}, d.day, sum(d.count * COALESCE(w.weight, %(default_weight)s))::bigint
+    SELECT d.{id_column}, d.day, sum({points} * COALESCE(w.weight, %(default_weight)s))::bigint
     FROM engagement_dailycount d
     {join_users}
     LEFT JOIN engagement_scoredevent w
@@ -53,8 +53,7 @@ def recent_scores(
     """
     if not rows:
         return {}
-    today = score_set.scored_day
-    assert today is not None, "A set that readers see has been scored."
+    today = last_scored_day(score_set)
     days_from = today - timedelta(days=DAYS + score_set.lookback_days - 2)
     parameters = {
         **query_parameters(score_set, today),
@@ -62,16 +61,16 @@ def recent_scores(
         "days_from": days_from,
     }
     statement = _BY_DAY.format(
-        join_users=join_counted_users(score_set, kind), id_column=kind.id_column
+        join_users=join_counted_users(score_set, kind),
+        id_column=kind.id_column,
+        points=counting(score_set)["points"],
     )
     points: dict[int, dict[date, int]] = defaultdict(dict)
     for subject_id, day, total in sql.fetch(statement, parameters):
         points[subject_id][day] = total
     benchmarks = _benchmarks(score_set, kind, today)
     return {
-        kind.subject_id(row): _scores(
-            score_set, row, points[kind.subject_id(row)], days_from, benchmarks
-        )
+        kind.subject_id(row): _scores(score_set, row, points[kind.subject_id(row)], benchmarks)
         for row in rows
     }
 
@@ -80,13 +79,11 @@ def _scores(
     score_set: ScoreSet,
     row: Any,
     points: dict[date, int],
-    days_from: date,
     benchmarks: Sequence[float | None],
 ) -> list[float]:
-    lookback = score_set.lookback_days
-    by_day = [points.get(days_from + timedelta(days=n), 0) for n in range(DAYS + lookback - 1)]
-    sums = [0, *accumulate(by_day)]
-    raw = [sums[n + lookback] - sums[n] for n in range(DAYS)]
+    today, lookback = last_scored_day(score_set), score_set.lookback_days
+    days = [today - timedelta(days=ago) for ago in reversed(range(DAYS))]
+    raw = list(raw_by_day(score_set, row, points, days).values())
     # There may be counts that are not scored yet, but numbers in one row must agree.
     raw[-1], raw[-2] = row.raw, row.raw_yesterday
     if lookback < DAYS:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from itertools import accumulate
 from typing import LiteralString, NamedTuple
 
 from core.database import sql
@@ -10,8 +11,8 @@ from engagement.metric_names import Scope
 from engagement.models import AccountEngagement, DailyBenchmark, ScoreSet, UserEngagement
 from engagement.scopes import SubjectKind, get_kind, kind_of
 from engagement.scores.benchmarks import HISTORY_DAYS
-from engagement.scores.formula import rounded_score
-from engagement.scores.raw import join_counted_users, query_parameters
+from engagement.scores.formula import rounded_score, shown_points
+from engagement.scores.raw import counting, join_counted_users, query_parameters
 
 
 class DayScore(NamedTuple):
@@ -26,7 +27,9 @@ class EventPoints:
     """The points that one event name adds to a raw score: count times weight.
 
     ``yesterday_points`` belong to ``raw_yesterday``, and ``before_points`` to
-    ``raw_yesterday_last_period``: with these, the change over complete days compares it.
+    ``raw_yesterday_last_period``: with these, the change over complete days compares it. With a
+    half-life, points are as they are, or were on that day, and also of events before the window,
+    which ``count`` leaves out.
     """
 
     name: str
@@ -48,7 +51,7 @@ class AllTimeTotals:
 @dataclass(frozen=True)
 class CountSummary:
     """What the details of a subject need of its daily counts: totals of all time, points by event
-    name, and the points of each day that the history is about.
+    name, and what each day that the history is about adds to raw scores.
     """
 
     all_time: AllTimeTotals
@@ -69,13 +72,19 @@ WHERE_SCORED: LiteralString = """
         ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
     WHERE d.product_id = %(product)s AND COALESCE(w.weight, %(default_weight)s) > 0
 """
-# What daily counts "d" since ``yesterday_last_period_from`` add to the three raw scores.
+# How often something happened in the windows of the three raw scores, by daily counts "d", and what
+# that adds to these scores, for each point of weight.
 COUNTS: LiteralString = """
     COALESCE(sum(d.count) FILTER (WHERE d.day >= %(first_day)s), 0) AS count,
     COALESCE(sum(d.count) FILTER (WHERE d.day >= %(yesterday_from)s AND d.day < %(today)s), 0)
         AS yesterday_count,
     COALESCE(sum(d.count) FILTER (WHERE d.day < %(yesterday_from)s
-        AND d.day >= %(yesterday_last_period_from)s), 0) AS before_count
+        AND d.day >= %(yesterday_last_period_from)s), 0) AS before_count,
+    COALESCE(sum({points}) FILTER (WHERE d.day >= {now_from}), 0) AS now,
+    COALESCE(sum({points}) FILTER (WHERE d.day >= {yesterday_from} AND d.day < %(today)s), 0)
+        AS yesterday,
+    COALESCE(sum({points}) FILTER (WHERE d.day < %(yesterday_from)s AND d.day >= {before_from}), 0)
+        AS before
 """
 _BREAKDOWN: LiteralString = f"""
     SELECT n.name, COALESCE(w.weight, %(default_weight)s), {COUNTS}
@@ -83,7 +92,7 @@ _BREAKDOWN: LiteralString = f"""
     JOIN engagement_eventname n ON n.id = d.event_name_id AND n.product_id = %(product)s
     {{join_users}}
     {WHERE_SCORED} AND d.{{id_column}} = %(subject)s
-      AND d.day BETWEEN %(yesterday_last_period_from)s AND %(today)s
+      AND d.day BETWEEN {{before_from}} AND %(today)s
     GROUP BY n.id, n.name, 2
 """
 _ALL_TIME: LiteralString = f"""
@@ -98,13 +107,13 @@ _ALL_TIME_BY_SUBJECT: LiteralString = f"""
     GROUP BY d.{{id_column}}
 """
 _BY_USER: LiteralString = f"""
-    SELECT d.user_id, sum(d.count * COALESCE(w.weight, %(default_weight)s))
+    SELECT d.user_id, sum({{points}} * COALESCE(w.weight, %(default_weight)s))
     FROM engagement_dailycount d {{join_users}}
     {WHERE_SCORED} AND d.{{id_column}} = %(subject)s AND d.day BETWEEN %(first_day)s AND %(today)s
     GROUP BY d.user_id ORDER BY 2 DESC, 1 LIMIT %(limit)s
 """
 _BY_DAY: LiteralString = f"""
-    SELECT d.day, sum(d.count * COALESCE(w.weight, %(default_weight)s))
+    SELECT d.day, sum({{points}} * COALESCE(w.weight, %(default_weight)s))
     FROM engagement_dailycount d {{join_users}}
     {WHERE_SCORED} AND d.{{id_column}} = %(subject)s AND d.day BETWEEN %(days_from)s AND %(today)s
     GROUP BY d.day
@@ -114,7 +123,8 @@ _BY_DAY: LiteralString = f"""
 _SUMMARY: LiteralString = f"""
     WITH by_day AS MATERIALIZED (
         SELECT d.event_name_id,
-            CASE WHEN d.day BETWEEN %(days_from)s AND %(today)s THEN d.day END AS day,
+            CASE WHEN d.day BETWEEN LEAST(%(days_from)s, {{before_from}}) AND %(today)s
+                 THEN d.day END AS day,
             sum(d.count) AS count
         FROM engagement_dailycount d {{join_users}}
         WHERE d.product_id = %(product)s AND d.{{id_column}} = %(subject)s
@@ -125,16 +135,17 @@ _SUMMARY: LiteralString = f"""
         FROM (SELECT %(product)s::bigint AS product_id, * FROM by_day) d
         {WHERE_SCORED}
     )
-    SELECT n.name, NULL, s.weight, s.total, s.count, s.yesterday_count, s.before_count
+    SELECT n.name, NULL, s.weight, s.total, s.count, s.yesterday_count, s.before_count,
+        s.now, s.yesterday, s.before
     FROM (
         SELECT d.event_name_id, d.weight, sum(d.count) AS total, {COUNTS}
         FROM scored d GROUP BY d.event_name_id, d.weight
     ) s
     LEFT JOIN engagement_eventname n ON n.product_id = %(product)s AND n.id = s.event_name_id
-        AND s.count + s.yesterday_count + s.before_count > 0
+        AND s.now + s.yesterday + s.before > 0
     UNION ALL
-    SELECT NULL, day, NULL, sum(count * weight), NULL, NULL, NULL
-    FROM scored WHERE day IS NOT NULL GROUP BY day
+    SELECT NULL, day, NULL, sum({{points}} * weight), NULL, NULL, NULL, NULL, NULL, NULL
+    FROM scored d WHERE day IS NOT NULL GROUP BY day
 """
 
 
@@ -147,7 +158,7 @@ def summarize_counts(score_set: ScoreSet, scope: Scope, subject_id: int) -> Coun
         AllTimeTotals(sum(int(total) for _, _, total, *_ in by_name), len(by_name)),
         sort_by_points(
             [
-                event_points(name, weight, *counts)
+                event_points(score_set, name, weight, *counts)
                 for name, weight, _, *counts in by_name
                 if name is not None
             ]
@@ -162,13 +173,26 @@ def score_breakdown(score_set: ScoreSet, scope: Scope, subject_id: int) -> list[
     The points add up to the raw score.
     """
     rows = fetch_counts(_BREAKDOWN, score_set, get_kind(scope), subject_id)
-    return sort_by_points([event_points(*row) for row in rows])
+    return sort_by_points([event_points(score_set, *row) for row in rows])
 
 
-def event_points(name: str, weight: int, *counts: int) -> EventPoints:
+def event_points(score_set: ScoreSet, name: str, weight: int, *counts: int) -> EventPoints:
     """*counts* are those of ``COUNTS``."""
-    now, yesterday, before = (int(count) for count in counts)
-    return EventPoints(name, weight, now, now * weight, yesterday * weight, before * weight)
+    count, _, _, *raws = (int(count) for count in counts)
+    return EventPoints(name, weight, count, *shown_of_days(score_set, *(weight * n for n in raws)))
+
+
+def shown_of_days(score_set: ScoreSet, *raws: int) -> tuple[int, int, int]:
+    """The points that people see of parts of ``raw``, ``raw_yesterday``, and
+    ``raw_yesterday_last_period``."""
+    now, yesterday, before = raws
+    today, lookback = last_scored_day(score_set), timedelta(days=score_set.lookback_days)
+    day = timedelta(days=1)
+    return (
+        shown_points(score_set, now, today),
+        shown_points(score_set, yesterday, today - day),
+        shown_points(score_set, before, today - day - lookback),
+    )
 
 
 def sort_by_points(events: Sequence[EventPoints]) -> list[EventPoints]:
@@ -201,9 +225,10 @@ def all_time_totals_of(
 
 
 def points_by_user(score_set: ScoreSet, account_id: int, limit: int) -> list[UserPoints]:
-    """The users who add most to the account's raw score, most points first."""
+    """The users who add most to the account's raw score within the window, most points first."""
     rows = fetch_counts(_BY_USER, score_set, get_kind("account"), account_id, limit=limit)
-    return [UserPoints(user_id, int(points)) for user_id, points in rows]
+    today = last_scored_day(score_set)
+    return [UserPoints(user_id, shown_points(score_set, raw, today)) for user_id, raw in rows]
 
 
 def score_history(
@@ -215,7 +240,7 @@ def score_history(
 
     Uses today's definition, and each day's window and benchmark. On the days that the metrics of
     *row*, the subject's engagement row, are about, the scores equal these metrics. *points* are
-    those of each day, if they are read already.
+    what each day adds to raw scores, if that is read already.
     """
     last_day = last_scored_day(score_set)
     lookback = score_set.lookback_days
@@ -225,7 +250,7 @@ def score_history(
     if points is None:
         rows = fetch_counts(_BY_DAY, score_set, kind, kind.subject_id(row), days_from=days_from)
         points = {day: int(total) for day, total in rows}
-    raw = dict(zip(days, _moving_sums(points, days_from, last_day, lookback), strict=True))
+    raw = raw_by_day(score_set, row, points, days)
     # There may be counts that are not scored yet, but numbers on one page must agree.
     raw |= {
         days[-1]: row.raw,
@@ -244,16 +269,25 @@ def _history_days_from(score_set: ScoreSet) -> date:
     return last_scored_day(score_set) - timedelta(days=days)
 
 
-def _moving_sums(points: dict[date, int], first: date, last: date, lookback: int) -> Sequence[int]:
-    """The sums of all windows between *first* and *last*, in the order of their last days."""
-    by_day = [points.get(first + timedelta(days=n), 0) for n in range((last - first).days + 1)]
-    window = sum(by_day[: lookback - 1])
-    sums = []
-    for n in range(lookback - 1, len(by_day)):
-        window += by_day[n]
-        sums.append(window)
-        window -= by_day[n - lookback + 1]
-    return sums
+def raw_by_day(
+    score_set: ScoreSet,
+    row: UserEngagement | AccountEngagement,
+    points: dict[date, int],
+    days: list[date],
+) -> dict[date, int]:
+    """The raw scores at the ends of the *days*, which are consecutive. *points* are what each day
+    adds to raw scores, from one lookback before the first of them on."""
+    lookback = score_set.lookback_days
+    first = days[0] - timedelta(days=lookback)
+    by_day = [points.get(first + timedelta(days=n), 0) for n in range(len(days) + lookback)]
+    sums = list(accumulate(by_day))
+    if score_set.half_life_days is None:
+        return {day: sums[n + lookback] - sums[n] for n, day in enumerate(days)}
+    # The row knows the sum until then, and needs no older counts.
+    settled = row.settled_before or days[0]
+    of_settled = sum(added for day, added in points.items() if first <= day < settled)
+    rest = (row.raw_yesterday_last_period or 0) - of_settled
+    return {day: max(0, rest + sums[n + lookback]) for n, day in enumerate(days)}
 
 
 def _benchmarks(
@@ -279,7 +313,11 @@ def fetch_counts(
 ) -> list[sql.Row]:
     """The rows of a statement about the subject's daily counts "d", filtered by WHERE_SCORED."""
     return sql.fetch(
-        statement.format(join_users=join_counted_users(score_set, kind), id_column=kind.id_column),
+        statement.format(
+            join_users=join_counted_users(score_set, kind),
+            id_column=kind.id_column,
+            **counting(score_set),
+        ),
         {**query_parameters(score_set, last_scored_day(score_set)), "subject": subject_id, **more},
     )
 

@@ -33,7 +33,13 @@ from engagement.scores.insight_texts import (
     format_percent,
     join_texts,
 )
-from engagement.scores.metrics import AccountMetrics, Scores, compute_scores, licensed_seats
+from engagement.scores.metrics import (
+    AccountMetrics,
+    Scores,
+    compute_scores,
+    licensed_seats,
+    points_in_window,
+)
 from engagement.tenure import tenure_days
 from engagement.trait_days import parse_trait_day
 
@@ -98,7 +104,8 @@ class AccountFacts:
     """What decides which insights an account has. ``created_at`` is from a trait, if that says."""
 
     scores: Scores
-    raw_score: int
+    # As ``top_user_points``, of the window alone.
+    points: int
     last_active_at: datetime | None
     active_users: int
     total_users: int
@@ -129,7 +136,7 @@ class AccountFacts:
     @property
     def depends_on_one(self) -> bool:
         """Whether one of several users adds most of the points."""
-        points = TOP_USER_MIN_PERCENT * self.raw_score
+        points = TOP_USER_MIN_PERCENT * self.points
         return bool(points) and self.total_users > 1 and 100 * self.top_user_points >= points
 
     @property
@@ -172,7 +179,7 @@ def account_facts(
     assert score_set.scored_day is not None, "A set that readers see has been scored."
     return AccountFacts(
         scores=scores or compute_scores(row, score_set),
-        raw_score=row.raw,
+        points=points_in_window(score_set, row),
         last_active_at=row.last_active_at,
         active_users=row.active_users,
         total_users=row.total_users,
@@ -264,7 +271,7 @@ def _one_person(facts: AccountFacts, people: People) -> Iterator[Insight]:
     if not facts.depends_on_one:
         return
     top_user = people.top_user
-    share, users = facts.top_user_points / facts.raw_score, facts.total_users
+    share, users = facts.top_user_points / facts.points, facts.total_users
     yield Insight(
         "one_person",
         f"{top_user.label if top_user else 'One user'} accounts for "

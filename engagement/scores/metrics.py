@@ -7,13 +7,15 @@ from typing import Any
 
 from engagement.license_traits import SEATS_TRAIT
 from engagement.models import AccountEngagement, ScoreSet, UserEngagement
-from engagement.scopes import kind_of
+from engagement.scopes import SubjectKind, kind_of
 from engagement.scores.formula import (
     Trend,
     classify_trend,
     percentile_rank,
+    points_on,
     rounded_score,
     score_change,
+    shown_points,
 )
 from engagement.scores.history import AllTimeTotals
 
@@ -27,7 +29,7 @@ class Scores:
 
     ``change`` compares now, when today is not over, with one lookback ago. ``complete_change``
     compares yesterday with ``yesterday_last_period``, one lookback before yesterday. Both are None
-    for a row that was not scored since that was added.
+    for a row that was not scored since that was added. ``raw_score`` is in points of today.
     """
 
     now: float
@@ -37,6 +39,7 @@ class Scores:
     trend: Trend
     yesterday_last_period: float | None = None
     complete_change: float | None = None
+    raw_score: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,9 @@ def compute_scores(row: UserEngagement | AccountEngagement, score_set: ScoreSet)
     )
     complete_change = None if before is None else score_change(yesterday, before)
     trend = classify_trend(change)
-    return Scores(now, yesterday, last_period, change, trend, before, complete_change)
+    day = score_set.scored_day
+    points = shown_points(score_set, row.raw, day) if day else row.raw
+    return Scores(now, yesterday, last_period, change, trend, before, complete_change, points)
 
 
 def _known_score(raw: int | None, benchmark: float | None) -> float | None:
@@ -121,12 +126,24 @@ def _known_score(raw: int | None, benchmark: float | None) -> float | None:
     return rounded_score(raw, benchmark)
 
 
+def shown_benchmark(score_set: ScoreSet, kind: SubjectKind) -> float | None:
+    """The benchmark of the kind, in points of today."""
+    benchmark, day = kind.benchmark(score_set), score_set.scored_day
+    return points_on(score_set, benchmark, day) if benchmark is not None and day else benchmark
+
+
+def points_in_window(score_set: ScoreSet, row: AccountEngagement) -> int:
+    """What the events in the window add to the raw score of *row*."""
+    return row.raw - row.raw_last_period if score_set.half_life_days else row.raw
+
+
 def _common_metrics(
     row: UserEngagement | AccountEngagement, score_set: ScoreSet, all_time: AllTimeTotals
 ) -> dict[str, Any]:
+    scores = compute_scores(row, score_set)
     return {
-        "scores": compute_scores(row, score_set),
-        "raw_score": row.raw,
+        "scores": scores,
+        "raw_score": scores.raw_score,
         "percentile": percentile_rank(row.raw, kind_of(row).quantiles(score_set)),
         "frequency": row.active_days,
         "adoption": ratio(row.name_count, score_set.scored_event_name_count),

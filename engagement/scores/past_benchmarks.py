@@ -16,8 +16,8 @@ from core.jobs.kinds import Blocked, Done, Later, More, Outcome
 from core.models import Job
 from engagement.models import DailyBenchmark, ScoreSet
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
-from engagement.scores.benchmarks import HISTORY_DAYS, OnChange, compare_with_past
-from engagement.scores.raw import join_counted_users, query_parameters
+from engagement.scores.benchmarks import HISTORY_DAYS, OnChange, compare_with_past, compared_days
+from engagement.scores.raw import counting, join_counted_users, query_parameters
 
 logger = logging.getLogger(__name__)
 
@@ -103,32 +103,43 @@ def _step(score_set: ScoreSet, resume_from: date | None) -> date | None:
 # also has a sum on days without an event. Sums are floats: integer sums are numeric, and slow.
 _BY_DAY: LiteralString = """
     WITH sample AS MATERIALIZED (
-        SELECT {id_column} AS subject FROM {table}
+        SELECT {id_column} AS subject {and_settled} FROM {table}
         WHERE product_id = %(product)s AND score_set_id = %(score_set)s
           AND last_active_at >= %(grid_from)s
           AND (hashint8({id_column}) & 2147483647) %% %(one_in)s = 0),
     grid AS MATERIALIZED (
         SELECT day::date AS day FROM generate_series(
-            %(grid_from)s::date, %(past_until)s::date, interval '1 day') AS day)
+            %(grid_from)s::date, %(grid_until)s::date, interval '1 day') AS day)
     SELECT day, percentile_cont(0.9) WITHIN GROUP (ORDER BY raw)
     FROM sample CROSS JOIN LATERAL (
-        SELECT grid.day, sum(points) OVER (
-                   ORDER BY grid.day
-                   ROWS BETWEEN %(lookback_days)s - 1 PRECEDING AND CURRENT ROW) AS raw
+        SELECT grid.day, sum(points) OVER recent AS recent, {raw} AS raw
         FROM grid LEFT JOIN (
-            SELECT d.day, sum(d.count * COALESCE(w.weight, %(default_weight)s))::float8 AS points
+            SELECT d.day, sum({points} * COALESCE(w.weight, %(default_weight)s))::float8 AS points
             FROM engagement_dailycount d {join_users}
             LEFT JOIN engagement_scoredevent w
                 ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
             WHERE d.product_id = %(product)s AND d.{id_column} = sample.subject
-              AND d.day BETWEEN %(grid_from)s AND %(past_until)s
-            GROUP BY d.day) counts USING (day)) windows
-    WHERE day >= %(past_from)s AND raw > 0 GROUP BY day
+              AND d.day BETWEEN %(grid_from)s AND %(grid_until)s
+            GROUP BY d.day) counts USING (day)
+        WINDOW recent AS (
+            ORDER BY grid.day ROWS BETWEEN %(lookback_days)s - 1 PRECEDING AND CURRENT ROW)
+    ) windows
+    WHERE day BETWEEN %(past_from)s AND %(past_until)s AND recent > 0 AND raw > 0 GROUP BY day
 """
+_BY_LOOKBACK: dict[str, LiteralString] = {"and_settled": "", "raw": "sum(points) OVER recent"}
+# What is settled, with the days after it or without those before its end.
+_BY_HALF_LIFE: dict[str, LiteralString] = {
+    "and_settled": ", raw_yesterday_last_period::float8 AS settled, settled_before",
+    "raw": """
+        sample.settled + COALESCE(sum(points) OVER (ORDER BY grid.day), 0)
+        - COALESCE(sum(points) FILTER (WHERE grid.day < sample.settled_before) OVER (), 0)
+    """,
+}
 # Engagement rows have the raw scores of three past days, so these need neither counts nor a sample,
-# unless the release before wrote some of the rows.
+# unless the release before wrote some of the rows. With a half-life they tell of yesterday alone
+# who was active.
 _OF_COMPARISON: LiteralString = """
-    SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY {raw}) FILTER (WHERE {raw} > 0),
+    SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY {raw}) FILTER (WHERE {raw} > {inactive}),
            COALESCE(bool_and({raw} IS NOT NULL), true)
     FROM {table} WHERE score_set_id = %(score_set)s AND product_id = %(product)s
 """
@@ -154,13 +165,7 @@ def _compute_days(score_set: ScoreSet, today: date, first: date, last: date) -> 
     The days that scores are compared with use all subjects, the others a sample. A day without any
     points has None. After a timeout the old benchmarks stay.
     """
-    parameters = {
-        **query_parameters(score_set, today),
-        "lookback_days": score_set.lookback_days,
-        "past_from": first,
-        "past_until": last,
-        "grid_from": first - (score_set.lookback_days - 1) * DAY,
-    }
+    parameters = _parameters(score_set, today, first, last)
     try:
         with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
             users = _benchmarks(score_set, USERS, parameters, USER_SAMPLE_SIZE)
@@ -188,6 +193,27 @@ def _compute_days(score_set: ScoreSet, today: date, first: date, last: date) -> 
     )
 
 
+def _parameters(score_set: ScoreSet, today: date, first: date, last: date) -> dict[str, Any]:
+    return {
+        **query_parameters(score_set, today),
+        "lookback_days": score_set.lookback_days,
+        "past_from": first,
+        "past_until": last,
+        "grid_from": first - (score_set.lookback_days - 1) * DAY,
+        "grid_until": today if score_set.half_life_days else last,
+    }
+
+
+def set_compared(score_set: ScoreSet, kind: SubjectKind) -> None:
+    """Set the benchmarks of the days that scores are compared with, without saving them."""
+    today = score_set.scored_day
+    assert today is not None
+    for of, day in compared_days(score_set, today).items():
+        parameters = _parameters(score_set, today, day, day)
+        benchmark = _benchmarks(score_set, kind, parameters, USER_SAMPLE_SIZE).get(day)
+        setattr(score_set, f"{kind.scope}_benchmark{of}", benchmark)
+
+
 def _compute_comparison_days(score_set: ScoreSet, today: date, first: date, last: date) -> None:
     """Compute only the days that scores are compared with. They need no daily counts."""
     for day in _comparison_columns(score_set, today):
@@ -197,6 +223,8 @@ def _compute_comparison_days(score_set: ScoreSet, today: date, first: date, last
 
 def _comparison_columns(score_set: ScoreSet, today: date) -> dict[date, LiteralString]:
     """The days that scores are compared with, and the columns that have their raw scores."""
+    if score_set.half_life_days:
+        return {today - DAY: "raw_yesterday"}
     lookback = score_set.lookback_days * DAY
     # With a lookback of one day, the first of the next two is yesterday, too.
     return {
@@ -218,7 +246,8 @@ def _benchmarks(
     exact: _Benchmarks = {}
     for day, raw in _comparison_columns(score_set, today).items():
         if first <= day <= last:
-            statement = _OF_COMPARISON.format(table=table, raw=raw)
+            inactive = "raw_yesterday_last_period" if score_set.half_life_days else "0"
+            statement = _OF_COMPARISON.format(table=table, raw=raw, inactive=inactive)
             ((benchmark, is_known),) = sql.fetch(statement, parameters)
             exact |= {day: benchmark} if is_known else {}
     benchmarks: _Benchmarks = {}
@@ -228,6 +257,8 @@ def _benchmarks(
             table=table,
             id_column=kind.id_column,
             join_users=join_counted_users(score_set, kind),
+            points=counting(score_set)["points"],
+            **(_BY_HALF_LIFE if score_set.half_life_days else _BY_LOOKBACK),
         )
         one_in = -(-active // sample_size) or 1
         benchmarks = dict(sql.fetch(statement, parameters | {"one_in": one_in}))

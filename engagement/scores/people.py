@@ -10,6 +10,7 @@ from typing import Literal, LiteralString, NamedTuple, TypeAlias
 
 from engagement.models import ScoreSet
 from engagement.scopes import ACCOUNTS
+from engagement.scores.formula import shown_points
 from engagement.scores.history import (
     COUNTS,
     WHERE_SCORED,
@@ -17,6 +18,7 @@ from engagement.scores.history import (
     event_points,
     fetch_counts,
     last_scored_day,
+    shown_of_days,
     sort_by_points,
 )
 
@@ -36,7 +38,7 @@ class PersonPoints(NamedTuple):
 class People:
     """Users of one group, most points first, and the number of users in each group.
 
-    ``active`` are those with points in the window. ``before`` is the number of users who were
+    ``active`` are those with events in the window. ``before`` is the number of users who were
     active in the period before the one that ended yesterday: ``quiet`` of them were not since, and
     ``came`` are active and were not.
     """
@@ -58,9 +60,9 @@ class Activity:
 
 
 _CONDITIONS: dict[Group, LiteralString] = {
-    "active": "points > 0",
-    "came": "points > 0 AND before_points = 0",
-    "quiet": "points = 0 AND yesterday_points = 0 AND before_points > 0",
+    "active": "count > 0",
+    "came": "count > 0 AND before_count = 0",
+    "quiet": "count = 0 AND yesterday_count = 0 AND before_count > 0",
 }
 # Daily counts are added up first: a user has many of an event, and each costs a join otherwise.
 _ACTIVITY: LiteralString = f"""
@@ -68,19 +70,19 @@ _ACTIVITY: LiteralString = f"""
         SELECT d.product_id, d.user_id, d.event_name_id, {COUNTS}
         FROM engagement_dailycount d
         WHERE d.product_id = %(product)s AND d.{{id_column}} = %(subject)s
-            AND d.day BETWEEN %(yesterday_last_period_from)s AND %(today)s
+            AND d.day BETWEEN {{before_from}} AND %(today)s
         GROUP BY d.product_id, d.user_id, d.event_name_id
     ),
     scored AS MATERIALIZED (
-        SELECT d.user_id, d.event_name_id, d.count, d.yesterday_count, d.before_count,
-            COALESCE(w.weight, %(default_weight)s) AS weight
+        SELECT d.user_id, d.event_name_id, d.count, d.yesterday_count, d.before_count, d.now,
+            d.yesterday, d.before, COALESCE(w.weight, %(default_weight)s) AS weight
         FROM pair d {{join_users}}
         {WHERE_SCORED}
     ),
     person AS MATERIALIZED (
-        SELECT user_id, sum(count * weight)::bigint AS points,
-            sum(yesterday_count * weight)::bigint AS yesterday_points,
-            sum(before_count * weight)::bigint AS before_points
+        SELECT user_id, sum(now * weight) AS points, sum(yesterday * weight) AS yesterday_points,
+            sum(before * weight) AS before_points, sum(count) AS count,
+            sum(yesterday_count) AS yesterday_count, sum(before_count) AS before_count
         FROM scored GROUP BY user_id
     ),
     listed AS (
@@ -88,17 +90,18 @@ _ACTIVITY: LiteralString = f"""
         ORDER BY points DESC, yesterday_points DESC, before_points DESC, user_id
         LIMIT %(limit)s
     )
-    SELECT 'total', NULL, COALESCE(sum(points), 0)::bigint,
+    SELECT 'total', NULL, COALESCE(sum(points), 0),
         count(*) FILTER (WHERE {_CONDITIONS["active"]}),
         count(*) FILTER (WHERE {_CONDITIONS["came"]}),
         count(*) FILTER (WHERE {_CONDITIONS["quiet"]}),
-        count(*) FILTER (WHERE before_points > 0)
+        count(*) FILTER (WHERE before_count > 0), NULL::numeric, NULL::numeric
     FROM person
     UNION ALL
-    SELECT 'person', NULL, user_id, points, yesterday_points, before_points, NULL FROM listed
+    SELECT 'person', NULL, user_id, points, yesterday_points, before_points, NULL, NULL, NULL
+    FROM listed
     UNION ALL
-    SELECT 'event', n.name, s.weight, sum(s.count)::bigint, sum(s.yesterday_count)::bigint,
-        sum(s.before_count)::bigint, NULL
+    SELECT 'event', n.name, s.weight, sum(s.count), sum(s.yesterday_count), sum(s.before_count),
+        sum(s.now), sum(s.yesterday), sum(s.before)
     FROM scored s
     JOIN engagement_eventname n ON n.product_id = %(product)s AND n.id = s.event_name_id
     GROUP BY n.id, n.name, s.weight
@@ -129,16 +132,17 @@ def account_activity(
 ) -> Activity:
     """The account's events, the size of each group of its people, and the first *limit* of one."""
     statement = _ACTIVITY.replace("<condition>", _CONDITIONS[group])
-    events, people, totals = [], [], (0, 0, 0, 0, 0)
+    events, people, points, sizes = [], [], 0, [0, 0, 0, 0]
     for kind, name, *numbers in fetch_counts(
         statement, score_set, ACCOUNTS, account_id, limit=limit
     ):
         if kind == "total":
-            totals = tuple(numbers)
+            points, *sizes = map(int, numbers[:5])
         elif kind == "person":
-            people.append(PersonPoints(*numbers[:4]))
+            user_id, *raws = map(int, numbers[:4])
+            people.append(PersonPoints(user_id, *shown_of_days(score_set, *raws)))
         else:
-            events.append(event_points(name, *numbers[:4]))
+            events.append(event_points(score_set, name, *numbers))
     # A union has no order.
     people.sort(
         key=lambda person: (
@@ -148,7 +152,8 @@ def account_activity(
             person.user_id,
         )
     )
-    return Activity(sort_by_points(events), People(people, *totals))
+    total = shown_points(score_set, points, last_scored_day(score_set))
+    return Activity(sort_by_points(events), People(people, total, *sizes))
 
 
 def active_users_by_day(score_set: ScoreSet, account_id: int, days: list[date]) -> list[int]:

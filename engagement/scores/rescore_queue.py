@@ -7,14 +7,18 @@ from typing import LiteralString, NamedTuple
 from core.database import sql
 from engagement.models import RescoreRequest
 
+# The day of a request about a subject of which no count changed.
+UNCHANGED = date.max
+
 AccountChange = RescoreRequest.AccountChange
 
 
 class RescoreItem(NamedTuple):
     """A user or an account to score again.
 
-    An account with a day: what counts of it changed on that day or later ones. A day with neither
-    of them says so of the product. ``account_change`` is an ``AccountChange``.
+    With a day: what counts of it changed on that day or later ones, and on no earlier day. Without
+    one it may have changed on any. A day with neither of them says so of the product.
+    ``account_change`` is an ``AccountChange``.
     """
 
     product_id: int
@@ -24,8 +28,8 @@ class RescoreItem(NamedTuple):
     account_change: int | None = None
 
 
-def rescore_user(product_id: int, user_id: int) -> RescoreItem:
-    return RescoreItem(product_id, user_id, None)
+def rescore_user(product_id: int, user_id: int, day: date | None = None) -> RescoreItem:
+    return RescoreItem(product_id, user_id, None, day)
 
 
 def rescore_account(

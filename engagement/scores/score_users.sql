@@ -1,18 +1,22 @@
 -- Computes the engagement rows of users from their daily counts.
 --
--- The planner must know the product: core.database.product_statistics says why.
+-- The planner must know the product: core.database.product_statistics says why. What is in braces
+-- depends on how the set counts (raw.py). "o" is the stored row, if its oldest sum still holds.
 INSERT INTO engagement_userengagement AS e (
     product_id, score_set_id, user_id, raw, raw_yesterday, raw_last_period,
-    raw_yesterday_last_period, event_count, active_days, name_count, last_active_at)
+    raw_yesterday_last_period, event_count, active_days, name_count, last_active_at, settled_before)
 SELECT
     %(product)s::bigint, %(score_set)s, u.id,
-    COALESCE(n.raw, 0), COALESCE(n.raw_yesterday, 0), COALESCE(n.raw_last_period, 0),
-    COALESCE(n.raw_yesterday_last_period, 0), COALESCE(n.event_count, 0), COALESCE(n.active_days, 0),
-    COALESCE(n.name_count, 0), COALESCE(n.last_at, earlier.last_at)
+    {least}COALESCE(n.raw, 0){until_now}, {least}COALESCE(n.raw_yesterday, 0){until_yesterday},
+    {least}COALESCE(n.raw_last_period, 0){until_last_period},
+    {least}COALESCE(n.raw_yesterday_last_period, 0){settled},
+    COALESCE(n.event_count, 0), COALESCE(n.active_days, 0), COALESCE(n.name_count, 0),
+    COALESCE(n.last_at, earlier.last_at), {settled_before}
 FROM engagement_user u
+{join_settled}
 LEFT JOIN LATERAL (
     SELECT
-        sum(recent * weight) AS raw,
+        sum(now * weight) AS raw,
         sum(yesterday * weight) AS raw_yesterday,
         sum(last_period * weight) AS raw_last_period,
         sum(yesterday_last_period * weight) AS raw_yesterday_last_period,
@@ -30,18 +34,19 @@ LEFT JOIN LATERAL (
             SELECT
                 d.event_name_id,
                 sum(d.count) FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS recent,
-                sum(d.count) FILTER (WHERE d.day >= %(yesterday_from)s AND d.day < %(today)s)
+                sum({points}) FILTER (WHERE d.day BETWEEN {now_from} AND %(today)s) AS now,
+                sum({points}) FILTER (WHERE d.day >= {yesterday_from} AND d.day < %(today)s)
                     AS yesterday,
-                sum(d.count) FILTER (WHERE d.day >= %(last_period_from)s AND d.day < %(first_day)s)
+                sum({points}) FILTER (WHERE d.day >= {last_period_from} AND d.day < %(first_day)s)
                     AS last_period,
-                sum(d.count) FILTER (WHERE d.day < %(yesterday_from)s) AS yesterday_last_period,
+                sum({points}) FILTER (WHERE d.day < %(yesterday_from)s) AS yesterday_last_period,
                 bit_or(1 << (%(today)s::date - d.day))
                     FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS days,
                 max(d.last_at) AS last_at
             FROM engagement_dailycount d
             WHERE d.product_id = %(product)s
               AND d.user_id = u.id
-              AND d.day >= %(yesterday_last_period_from)s
+              AND d.day >= {before_from}
             GROUP BY d.event_name_id
         ) by_name
         LEFT JOIN engagement_scoredevent w
@@ -58,7 +63,7 @@ LEFT JOIN LATERAL (
     WHERE n.last_at IS NULL
       AND d.product_id = %(product)s
       AND d.user_id = u.id
-      AND d.day < %(yesterday_last_period_from)s
+      AND d.day < {before_from}
       AND COALESCE(w.weight, %(default_weight)s) > 0
     ORDER BY d.day DESC, d.last_at DESC
     LIMIT 1
@@ -73,7 +78,8 @@ ON CONFLICT (product_id, score_set_id, user_id) DO UPDATE SET
     event_count = EXCLUDED.event_count,
     active_days = EXCLUDED.active_days,
     name_count = EXCLUDED.name_count,
-    last_active_at = EXCLUDED.last_active_at
+    last_active_at = EXCLUDED.last_active_at,
+    settled_before = EXCLUDED.settled_before
 WHERE (e.raw, e.raw_yesterday, e.raw_last_period, e.raw_yesterday_last_period, e.event_count,
        e.active_days, e.name_count, e.last_active_at)
     IS DISTINCT FROM

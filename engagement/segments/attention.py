@@ -16,6 +16,7 @@ from engagement.models import Account, AccountEngagement, ScoreSet
 from engagement.money import MRR_TRAIT
 from engagement.rules.trait_filters import TraitNumber
 from engagement.scopes import ACCOUNTS
+from engagement.scores.formula import age_factor
 from engagement.scores.insights import Insight, account_facts, apply_rules
 from engagement.segments.insight_filters import insight_filter
 from engagement.segments.metric_filters import licensed_seats
@@ -99,11 +100,14 @@ def _costliest(
         *(When(filters[kind], then=Value(place)) for place, kind in enumerate(kinds)),
         output_field=IntegerField(),
     )
+    # As many points as they were then: with a half-life, all have shrunk since.
+    shrunk = age_factor(score_set, score_set.lookback_days) if score_set.half_life_days else 1.0
+    before = F("raw_yesterday_last_period") / shrunk
     cost = (
         TraitNumber(f"{ACCOUNTS.path}traits", MRR_TRAIT).desc(nulls_last=True),
         licensed_seats(f"{ACCOUNTS.path}traits").desc(nulls_last=True),
         F("total_users").desc(),
-        (F("raw_yesterday") - F("raw_yesterday_last_period")).asc(nulls_last=True),
+        (F("raw_yesterday") - before).asc(nulls_last=True),
         F("account_id").asc(),
     )
     rows = (

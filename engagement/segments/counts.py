@@ -148,8 +148,9 @@ def _count_rows(kind: SubjectKind, score_sets: Sequence[ScoreSet]) -> dict[int, 
         product_id__in={score_set.product_id for score_set in score_sets},
         score_set__in=score_sets,
     )
+    active = Q(raw__gt=0) & (Q(score_set__half_life_days=None) | Q(event_count__gt=0))
     counts = rows.values_list("score_set_id").annotate(
-        total=Count("raw"), active=Count("raw", filter=Q(raw__gt=0))
+        total=Count("raw"), active=Count("raw", filter=active)
     )
     return {pk: (total, active) for pk, total, active in counts}
 

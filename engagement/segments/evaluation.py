@@ -94,7 +94,8 @@ def evaluate_rules(
     """
     evaluator = _Evaluator(score_set, context, event_name_ids)
     tests = [evaluator.rule_test(rule) for rule in rules]
-    values = next(iter(subject_row.values("raw", **evaluator.expressions())), None)
+    active = F(context.active_column)
+    values = next(iter(subject_row.values(active=active, **evaluator.expressions())), None)
     if values is None:
         return [False] * len(rules)
     return [test(values) for test in tests]
@@ -171,7 +172,7 @@ class _Evaluator:
                 return self._time_test(condition, "created", creation_time(self.context))
             case ActiveCondition():
                 active = condition.active
-                return lambda values: (values["raw"] > 0) == active
+                return lambda values: (values["active"] > 0) == active
             case InsightCondition():
                 return self._insight_test(condition)
             case ActivityCondition():
@@ -253,7 +254,7 @@ class _Evaluator:
     def _last_active_test(self, condition: LastActiveCondition) -> _Test:
         test = self._time_test(condition, "last_active", F("last_active_at"))
         if is_before_window(condition, self.context):
-            return lambda values: values["raw"] == 0 and test(values)
+            return lambda values: values["active"] == 0 and test(values)
         return test
 
     def _time_test(self, condition: TimeCondition, name: str, expression: Any) -> _Test:

@@ -97,8 +97,10 @@ def _seats_unused(rows: _Rows) -> Q:
 
 
 def _one_person(rows: _Rows) -> Q:
-    points = F("raw") * insights.TOP_USER_MIN_PERCENT
-    return Q(GreaterThanOrEqual(F("top_user_points") * 100, points), raw__gt=0, total_users__gte=2)
+    # As metrics.points_in_window().
+    points = F("raw") - F("raw_last_period") if rows.score_set.half_life_days else F("raw")
+    is_top = GreaterThanOrEqual(F("top_user_points") * 100, points * insights.TOP_USER_MIN_PERCENT)
+    return Q(is_top, GreaterThan(points, 0), total_users__gte=2)
 
 
 def _new_account(rows: _Rows) -> Q:

@@ -150,6 +150,7 @@ def _context(score_set: ScoreSet, kind: SubjectKind) -> QueryContext:
         subject_path=kind.path,
         subject_id_column=kind.id_column,
         audience_set_id=score_set.pk if score_set.audience else None,
+        has_half_life=score_set.half_life_days is not None,
     )
 
 

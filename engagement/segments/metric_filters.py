@@ -42,7 +42,13 @@ from engagement.rules.filters import (
 from engagement.rules.rules import MetricCondition, TrendCondition
 from engagement.rules.trait_filters import TraitInRange, start_of_day
 from engagement.scopes import SubjectKind, get_kind
-from engagement.scores.formula import Trend, classify_trend, percentile_rank, rounded_score
+from engagement.scores.formula import (
+    Trend,
+    classify_trend,
+    percentile_rank,
+    rounded_score,
+    shown_points,
+)
 from engagement.scores.metrics import MAX_SEATS, ratio
 
 # Larger than any raw score or count.
@@ -111,6 +117,8 @@ def metric_value(metric: MetricName, score_set: ScoreSet, context: QueryContext)
         case "percentile":
             quantiles = kind.quantiles(score_set)
             return MetricValue(F("raw"), lambda raw: percentile_rank(raw, quantiles))
+        case "raw_score":
+            return MetricValue(F("raw"), lambda raw: shown_points(score_set, raw, context.today))
         case "adoption":
             return MetricValue(F("name_count"), _adoption_display(score_set))
         case "adoption_all_time":
@@ -133,7 +141,6 @@ def metric_value(metric: MetricName, score_set: ScoreSet, context: QueryContext)
 
 
 _COLUMNS = {
-    "raw_score": "raw",
     "frequency": "active_days",
     "recently_scored_events": "event_count",
     "active_users": "active_users",

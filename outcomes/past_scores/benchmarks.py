@@ -13,6 +13,7 @@ from core.database import sql
 from engagement.models import DailyBenchmark, ScoreSet
 from engagement.rescoring.what_if import ScoringDefinition, scoring_definition
 from engagement.scores.benchmarks import HISTORY_DAYS
+from engagement.scores.formula import points_on
 from outcomes.past_scores.days import (
     RAW_BY_DAY,
     STATEMENT_TIMEOUT_SECONDS,
@@ -77,7 +78,10 @@ def _stored(score_set: ScoreSet, definition: ScoringDefinition) -> dict[date, fl
         # A day without a row has the benchmark of the day before it.
         if day in by_day or stored:
             stored[day] = by_day.get(day, stored.get(day - timedelta(days=1)))
-    return stored
+    return {
+        day: None if benchmark is None else points_on(score_set, benchmark, day)
+        for day, benchmark in stored.items()
+    }
 
 
 def _sampled(

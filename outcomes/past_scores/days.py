@@ -87,8 +87,7 @@ def parameters_of(product_id: int, definition: ScoringDefinition) -> dict[str, A
 
 
 def half_life_of(definition: ScoringDefinition) -> int | None:
-    half_life: int | None = getattr(definition, "half_life_days", None)
-    return half_life
+    return definition.half_life_days
 
 
 def reach_days(definition: ScoringDefinition) -> int:

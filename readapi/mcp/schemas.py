@@ -28,6 +28,7 @@ class Movers(TypedDict):
     to compare with: of them, those with the highest scores."""
 
     lookback_days: NotRequired[int]
+    half_life_days: NotRequired[int | None]
     rising: list[MoverRecord]
     falling: list[MoverRecord]
     new: list[NewAccountRecord]

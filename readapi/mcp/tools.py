@@ -212,6 +212,7 @@ def _movers(call: Call) -> Json:
     movers = counts.top_movers(workspace.scores)
     return {
         "lookback_days": workspace.scores.lookback_days,
+        "half_life_days": workspace.scores.half_life_days,
         **{
             direction: [
                 {
@@ -307,8 +308,8 @@ _TOOLS = [
     Tool(
         "list_workspaces",
         "List workspaces",
-        "The scoring profiles of the product, with their lookback in days and how many users and "
-        "accounts they have. Scores differ between workspaces.",
+        "The scoring profiles of the product, with their lookback or half-life in days and how "
+        "many users and accounts they have. Scores differ between workspaces.",
         {},
         (),
         schemas.page_of(records.WorkspaceRecord),

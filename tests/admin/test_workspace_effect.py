@@ -176,6 +176,7 @@ def test_each_part_of_the_form_has_its_effect(
     [
         ({"lookback_days": 8}, "Lookback days: Select a valid choice."),
         ({"lookback_days": ""}, "Lookback days: This field is required."),
+        ({"half_life_days": 6}, "Half-life in days: Enter a whole number from 7 to 180."),
         ({"default_weight": 11}, "Default weight: Enter a whole number from 0 to 10."),
         ({"weights-0-weight": "x"}, "Weight of “opened”: Enter a whole number from 0 to 10."),
         ({"weights-TOTAL_FORMS": 2, "weights-1-event": "paid"}, "Weight of “paid”: Enter a whole"),

@@ -85,7 +85,8 @@ def weights(workspace: Workspace) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    "change", [{"lookback_days": 30}, {"default_weight": 0}, {"weights-0-weight": 9}]
+    "change",
+    [{"lookback_days": 30}, {"half_life_days": 60}, {"default_weight": 0}, {"weights-0-weight": 9}],
 )
 def test_a_change_of_the_scoring_scores_anew(
     member: Client,
@@ -178,6 +179,9 @@ def test_a_bad_weight_has_an_error(
         ({"default_weight": 11}, "Enter a whole number from 0 to 10."),
         ({"default_weight": -1}, "Enter a whole number from 0 to 10."),
         ({"lookback_days": 8}, "Select a valid choice."),
+        ({"half_life_days": 6}, "Enter a whole number from 7 to 180."),
+        ({"half_life_days": "181"}, "Enter a whole number from 7 to 180."),
+        ({"half_life_days": "a month"}, "Enter a whole number from 7 to 180."),
         ({"name": "Taken"}, "already exists"),
     ],
 )
@@ -192,6 +196,39 @@ def test_a_bad_profile_has_an_error(
     data = filled_in(acme_rows, **change)
     answer = save(member, acme_rows, data, django_capture_on_commit_callbacks)
     assert answer.status_code == 200 and sentence in answer.content.decode()
+
+
+def test_a_half_life_takes_the_lookback_of_a_month_and_leaves_it(
+    member: Client, acme_rows: Rows, django_capture_on_commit_callbacks: Any
+) -> None:
+    workspace = acme_rows.workspace
+    for half_life, lookback, stored in (
+        (60, 7, (60, 30)),
+        ("", 30, (None, 30)),
+        ("", 7, (None, 7)),
+    ):
+        data = filled_in(acme_rows, half_life_days=half_life, lookback_days=lookback)
+        assert save(member, acme_rows, data, django_capture_on_commit_callbacks).status_code == 302
+        workspace.refresh_from_db()
+        assert (workspace.half_life_days, workspace.lookback_days) == stored
+    address = reverse("admin:engagement_workspace_changelist")
+    assert "last 7 days" in member.get(address).content.decode()
+    Workspace.objects.update(half_life_days=60, lookback_days=30)
+    assert "half-life of 60 days" in member.get(address).content.decode()
+
+
+def test_a_half_life_that_someone_else_set_is_not_lost(
+    member: Client, acme_rows: Rows, django_capture_on_commit_callbacks: Any
+) -> None:
+    Workspace.objects.update(half_life_days=60, lookback_days=30)
+    form = {"initial-half_life_days": "", "initial-lookback_days": 7}
+    untouched = filled_in(acme_rows, half_life_days="", **form)
+    assert save(member, acme_rows, untouched, django_capture_on_commit_callbacks).status_code == 302
+    acme_rows.workspace.refresh_from_db()
+    assert acme_rows.workspace.half_life_days == 60
+    changed = filled_in(acme_rows, half_life_days=90, **form)
+    answer = save(member, acme_rows, changed, django_capture_on_commit_callbacks)
+    assert "Someone else changed this to 60" in answer.content.decode()
 
 
 def test_the_product_is_fixed(

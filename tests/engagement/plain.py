@@ -1,9 +1,12 @@
 """The metrics in plain Python, from a list of events. The SQL must agree with them."""
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+
+from hypothesis import strategies as st
 
 from engagement.scores.formula import rounded_score
 
@@ -20,11 +23,19 @@ class Did:
 
 @dataclass(frozen=True)
 class Definition:
-    """What a workspace scores."""
+    """What a workspace scores, and with a half-life the day on whose scale raw scores are."""
 
     lookback: int = 7
     default_weight: int = 1
     weights: Mapping[str, int] | None = None
+    half_life: int | None = None
+    reference: date = date(2026, 9, 24)
+
+    def unit(self, day: date) -> int:
+        """What an event of the day with a weight of one adds to raw scores."""
+        if self.half_life is None:
+            return 1
+        return round(math.pow(2, (day - self.reference).days / self.half_life) * 2**20)
 
     def weight(self, event: str) -> int:
         return (self.weights or {}).get(event, self.default_weight)
@@ -33,14 +44,38 @@ class Definition:
         return last - timedelta(days=self.lookback - 1), last
 
 
+# The lookback and the half-life of a definition.
+COUNTING = st.one_of(
+    st.tuples(st.sampled_from([1, 7, 30]), st.none()),
+    st.tuples(st.just(30), st.integers(7, 180)),
+)
+
+
+def definitions(names: Sequence[str]) -> st.SearchStrategy[Definition]:
+    return st.builds(
+        lambda counting, default_weight, weights: Definition(
+            counting[0], default_weight, weights, counting[1]
+        ),
+        COUNTING,
+        st.integers(0, 2),
+        st.dictionaries(st.sampled_from(names), st.integers(0, 10)),
+    )
+
+
 def within(did: Did, first: date, last: date) -> bool:
     return first <= did.at.date() <= last
 
 
 def raw(events: Iterable[Did], definition: Definition, last: date) -> int:
-    """The raw score of the window that ends on *last*."""
+    """The raw score of the window that ends on *last*; with a half-life, of all days until then."""
     first, last = definition.window(last)
-    return sum(definition.weight(did.event) for did in events if within(did, first, last))
+    if definition.half_life:
+        first = date.min
+    return sum(
+        definition.weight(did.event) * definition.unit(did.at.date())
+        for did in events
+        if within(did, first, last)
+    )
 
 
 def numbers(events: list[Did], definition: Definition, today: date) -> dict[str, object]:
@@ -69,9 +104,10 @@ def account_numbers(
     before = today - timedelta(days=definition.lookback)
     points = Counter[str]()
     for did in _scored(events, definition, today):
-        points[did.user] += definition.weight(did.event)
+        points[did.user] += definition.weight(did.event) * definition.unit(did.at.date())
+    active = {did.user for did in _scored(events, definition, today)}
     return numbers(events, definition, today) | {
-        "active_users": len(points),
+        "active_users": len(active),
         "top_user_points": max(points.values(), default=0),
         "active_users_last_period": len({did.user for did in _scored(events, definition, before)}),
         "name_count_last_period": len({did.event for did in _scored(events, definition, before)}),
@@ -90,7 +126,11 @@ def _scored(events: Iterable[Did], definition: Definition, last: date) -> list[D
     return [did for did in events if definition.weight(did.event) and within(did, first, last)]
 
 
-def benchmark(raws: Iterable[int]) -> float | None:
+def is_active(events: Iterable[Did], definition: Definition, day: date) -> bool:
+    return bool(_scored(events, definition, day))
+
+
+def benchmark(raws: Iterable[float]) -> float | None:
     """The 90th percentile of what is above zero, linearly interpolated."""
     scored = sorted(value for value in raws if value > 0)
     if not scored:
@@ -99,6 +139,17 @@ def benchmark(raws: Iterable[int]) -> float | None:
     below = int(place)
     above = min(below + 1, len(scored) - 1)
     return scored[below] + (place - below) * (scored[above] - scored[below])
+
+
+def benchmark_on(
+    grouped: Mapping[str, list[Did]], definition: Definition, day: date
+) -> float | None:
+    """The benchmark of the subjects with these events who are active on the day."""
+    return benchmark(
+        raw(events, definition, day)
+        for events in grouped.values()
+        if is_active(events, definition, day)
+    )
 
 
 def by_subject(events: Iterable[Did], subject: str) -> dict[str, list[Did]]:
@@ -120,8 +171,7 @@ def history(
         (
             day,
             rounded_score(
-                raw(grouped[subject], definition, day),
-                benchmark(raw(events, definition, day) for events in grouped.values()),
+                raw(grouped[subject], definition, day), benchmark_on(grouped, definition, day)
             ),
         )
         for day in days
@@ -129,11 +179,22 @@ def history(
 
 
 def points(events: Iterable[Did], definition: Definition, today: date) -> dict[str, int]:
-    """What each event name adds to the raw score."""
-    first, last = definition.window(today)
-    counted = Counter(did.event for did in events if within(did, first, last))
-    return {
-        name: count * definition.weight(name)
-        for name, count in counted.items()
-        if definition.weight(name)
-    }
+    """What each event name adds to the raw score, in points of today."""
+    by_name: dict[str, list[Did]] = {}
+    for did in events:
+        by_name.setdefault(did.event, []).append(did)
+    by_event = {name: shown_points(own, definition, today) for name, own in by_name.items()}
+    return {name: points for name, points in by_event.items() if points}
+
+
+def shown_points(events: Iterable[Did], definition: Definition, day: date) -> int:
+    """The raw score of the day in points of that day, straight from the ages of the events."""
+    if definition.half_life is None:
+        return raw(events, definition, day)
+    return round(
+        sum(
+            definition.weight(did.event) * math.pow(2, -age / definition.half_life)
+            for did in events
+            if (age := (day - did.at.date()).days) >= 0
+        )
+    )

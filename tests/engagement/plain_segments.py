@@ -46,9 +46,8 @@ class World:
     has_audience: bool = False
 
     def benchmark(self, day: date) -> float | None:
-        return plain.benchmark(
-            plain.raw(subject.events, self.definition, day) for subject in self.subjects
-        )
+        events = {subject.name: subject.events for subject in self.subjects}
+        return plain.benchmark_on(events, self.definition, day)
 
     @property
     def scored_event_name_count(self) -> int:
@@ -70,7 +69,7 @@ def metrics(subject: Subject, world: World) -> dict[str, float | None]:
     names = world.scored_event_name_count
     values = {
         "engagement_score": now,
-        "raw_score": numbers["raw"],
+        "raw_score": plain.shown_points(subject.events, definition, today),
         "percentile": percentile(subject, world),
         "score_yesterday": latest,
         "score_last_period": then,
@@ -104,10 +103,11 @@ def of_account(
 
 def percentile(subject: Subject, world: World) -> float:
     """By a thousand quantiles in the middles of a thousand equal shares."""
-    raws = sorted(
-        plain.raw(other.events, world.definition, world.today) for other in world.subjects
+    scored = sorted(
+        plain.raw(other.events, world.definition, world.today)
+        for other in world.subjects
+        if plain.is_active(other.events, world.definition, world.today)
     )
-    scored = [raw for raw in raws if raw > 0]
     if not scored:
         return 0.0
     mine = plain.raw(subject.events, world.definition, world.today)

@@ -150,7 +150,7 @@ def test_sets_are_built_in_turns(
 
     monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
     monkeypatch.setattr(sets, "_build_part", note)
-    sets.request_missing_score_sets()
+    sets.request_missing_score_sets(NOON.date())
     run_job(BUILD_SETS, NOON)
     assert product_ids == [acme.pk, globex.pk] * 3
     assert not Workspace.objects.filter(scores=None).exists()

@@ -27,7 +27,7 @@ from tests.engagement.history import identify, tell
 TODAY = date(2026, 9, 24)
 CALM = AccountFacts(
     scores=Scores(60.0, 60.0, 58.0, 2.0, "steady"),
-    raw_score=100,
+    points=100,
     last_active_at=datetime(2026, 9, 24, 8, tzinfo=UTC),
     active_users=10,
     total_users=12,
@@ -446,7 +446,7 @@ def test_a_share_above_zero_is_never_0_percent(active: int, licensed: int, share
 
 
 def test_nearly_all_points_are_not_100_percent() -> None:
-    account = facts(raw_score=1000, top_user_points=999)
+    account = facts(points=1000, top_user_points=999)
     assert "more than 99% of this account’s activity" in only(apply_rules(account)).text
 
 

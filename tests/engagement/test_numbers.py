@@ -1,5 +1,6 @@
 """Engagement rows, history, and breakdowns agree with the events, day after day."""
 
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -19,6 +20,8 @@ from engagement.models import (
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from engagement.scores import history
+from engagement.scores.formula import shown_points
+from engagement.scores.metrics import points_in_window
 from tests.cases import examples, leaves_no_rows
 from tests.engagement import plain
 from tests.engagement.history import NOON, identify, tell, track
@@ -44,18 +47,14 @@ activities = st.builds(
     st.sampled_from(NAMES),
     days_ago,
 )
-definitions = st.builds(
-    Definition,
-    lookback=st.sampled_from([1, 7, 30]),
-    default_weight=st.integers(0, 2),
-    weights=st.dictionaries(st.sampled_from(NAMES), st.integers(0, 10)),
-)
+definitions = plain.definitions(NAMES)
 
 
 def define(product: Product, definition: Definition) -> None:
     """Have the product's workspace score by the definition."""
     workspace = Workspace.objects.get(product=product)
     workspace.lookback_days = definition.lookback
+    workspace.half_life_days = definition.half_life
     workspace.default_weight = definition.default_weight
     workspace.save()
     for name, weight in (definition.weights or {}).items():
@@ -94,6 +93,10 @@ def assert_rows_are_right(
     product: Product, events: list[Did], definition: Definition, today: date
 ) -> None:
     of_users, of_accounts = plain.by_subject(events, "user"), plain.by_subject(events, "account")
+    # A set that follows another one may have a later reference day.
+    reference = scores_of(product).reference_day
+    assert reference is not None
+    definition = replace(definition, reference=reference)
     users = {name: plain.numbers(of_users.get(name, []), definition, today) for name in USERS}
     assert rows(UserEngagement, product, "user", list(users["ann"])) == users
     accounts = {
@@ -198,14 +201,24 @@ def test_the_score_breakdown_adds_up_to_the_raw_score(
     for row in AccountEngagement.objects.filter(score_set=scores).select_related("account"):
         event_points = history.score_breakdown(scores, "account", row.account_id)
         theirs = of_accounts.get(row.account.external_id, [])
-        assert {event.name: event.points for event in event_points if event.points} == plain.points(
-            theirs, definition, TODAY
-        )
-        assert sum(event.points for event in event_points) == row.raw
-        assert sum(event.yesterday_points for event in event_points) == row.raw_yesterday
-        assert sum(event.before_points for event in event_points) == row.raw_yesterday_last_period
+        points = {event.name: event.points for event in event_points if event.points}
+        assert points == plain.points(theirs, definition, TODAY)
         by_user = history.points_by_user(scores, row.account_id, limit=10)
-        assert sum(user.points for user in by_user) == row.raw
+        assert row.raw_yesterday_last_period is not None
+        for parts, raw, ago in (
+            ([event.points for event in event_points], row.raw, 0),
+            ([event.yesterday_points for event in event_points], row.raw_yesterday, 1),
+            (
+                [event.before_points for event in event_points],
+                row.raw_yesterday_last_period,
+                1 + definition.lookback,
+            ),
+            ([user.points for user in by_user], points_in_window(scores, row), 0),
+        ):
+            expected = shown_points(scores, raw, TODAY - timedelta(days=ago))
+            # With a half-life, each number is rounded.
+            rounded = len(parts) / 2 + 0.5 if definition.half_life else 0
+            assert sum(parts) == pytest.approx(expected, abs=rounded)
         totals = history.all_time_totals(scores, "account", row.account_id)
         scored = [did.event for did in theirs if definition.weight(did.event)]
         assert (totals.event_count, totals.event_name_count) == (len(scored), len(set(scored)))

@@ -216,7 +216,7 @@ def test_progress_is_a_sentence(busy: Product, monkeypatch: pytest.MonkeyPatch) 
 def test_a_new_workspace_says_so_until_it_is_scored(acme: Product) -> None:
     workspaces = sets.prefetch_building(Workspace.objects.filter(product=acme))
     assert sets.describe_progress(workspaces.get()) == "Not computed yet"
-    sets.request_missing_score_sets()
+    sets.request_missing_score_sets(NOON.date())
     assert sets.describe_progress(workspaces.get()) == "Recalculating (users next)."
 
 

@@ -22,6 +22,7 @@ from tests.cases import examples, leaves_no_rows
 from tests.engagement import plain_segments as plain
 from tests.engagement.history import NOON, tell, track
 from tests.engagement.plain import Definition, Did
+from tests.engagement.plain import definitions as drawn_definitions
 from tests.engagement.plain_segments import Subject, World
 from tests.license_events import add_event
 
@@ -68,12 +69,7 @@ activities = st.builds(
     st.sampled_from(NAMES),
     ago,
 )
-definitions = st.builds(
-    Definition,
-    lookback=st.sampled_from([1, 7, 30]),
-    default_weight=st.integers(0, 2),
-    weights=st.dictionaries(st.sampled_from(NAMES), st.integers(0, 10)),
-)
+definitions = drawn_definitions(NAMES)
 LICENSE_EVENTS = ("churned", "renewed")
 subjects = st.builds(
     lambda days, traits, created, events: Subject(
@@ -227,6 +223,7 @@ def happen(people: dict[str, Subject], events: list[Did]) -> Product:
 def score(product: Product, definition: Definition, audience: list[dict[str, Any]]) -> ScoreSet:
     workspace = Workspace.objects.get(product=product)
     workspace.lookback_days = definition.lookback
+    workspace.half_life_days = definition.half_life
     workspace.default_weight = definition.default_weight
     workspace.audience = {"match": "all", "conditions": audience} if audience else {}
     workspace.save()

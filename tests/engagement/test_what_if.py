@@ -28,6 +28,7 @@ from engagement.scores import sampling
 from engagement.segments.members import count_members_by_segment
 from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, group, identify, tell, track
+from tests.engagement.plain import COUNTING
 from tests.engagement.rows import TODAY
 
 pytestmark = pytest.mark.django_db
@@ -51,6 +52,7 @@ def define(product: Product, definition: ScoringDefinition) -> None:
     """Save the definition and rescore."""
     workspace = Workspace.objects.get(product=product)
     workspace.lookback_days = definition.lookback_days
+    workspace.half_life_days = definition.half_life_days
     workspace.default_weight = definition.default_weight
     workspace.audience = definition.audience
     workspace.save()
@@ -97,8 +99,8 @@ audiences: st.SearchStrategy[dict[str, Any]] = st.sampled_from([
     ]},
 ])  # fmt: skip
 definitions = st.builds(
-    ScoringDefinition,
-    st.sampled_from([1, 7, 30]),
+    lambda counting, *others: ScoringDefinition(counting[0], *others, counting[1]),
+    COUNTING,
     st.integers(0, 2),
     audiences,
     st.dictionaries(st.sampled_from([*NAMES, "unheard of"]), st.integers(0, 10)),
@@ -109,7 +111,10 @@ people = st.fixed_dictionaries(
     )
 )
 events = st.lists(
-    st.tuples(st.sampled_from(USERS), st.sampled_from(NAMES), st.integers(0, 35)), max_size=60
+    st.tuples(
+        st.sampled_from(USERS), st.sampled_from(NAMES), st.one_of(st.integers(0, 35), st.just(64))
+    ),
+    max_size=60,
 )
 
 

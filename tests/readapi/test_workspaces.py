@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from engagement.models import Account, Product, ScoreSet, User, Workspace
 from engagement.rescoring.rescore import rescore
+from engagement.scores.formula import UNITS_PER_POINT
 from tests.engagement.alarms.rows import alarm, night
 from tests.engagement.history import NOON, identify, tell, track
 from tests.engagement.planted_nights import SILENT, a_fall, add_nights
@@ -27,6 +28,7 @@ def test_a_workspace_has_every_key(acme_reads: Reads, acme: Product, workspace: 
             "name": "Default",
             "product": {"id": acme.id, "name": "Acme"},
             "lookback_days": 7,
+            "half_life_days": None,
             "benchmarks": {"users": 208.2, "accounts": None},
             "updated_at": workspace.updated_at.isoformat().replace("+00:00", "Z"),
             "_links": {
@@ -56,6 +58,25 @@ def test_one_decimal_of_a_benchmark_is_exact(acme_reads: Reads, acme: Product) -
     [listed] = acme_reads("/v2/workspaces").json()["data"]
     # Of 1, 2, 5, 10, 17, 26 and 37, at 5.4 steps from the first.
     assert listed["benchmarks"]["users"] == 30.4 == round(scores.user_benchmark, 9)
+
+
+def test_a_half_life_and_its_benchmarks_in_points_of_today(
+    acme_reads: Reads, workspace: Workspace
+) -> None:
+    scores = workspace.scores
+    assert scores is not None and scores.scored_day is not None
+    scores.half_life_days, scores.lookback_days = 10, 30
+    scores.reference_day = scores.scored_day - timedelta(days=20)
+    # Two half-lives after the reference day, an event that counted 4 then counts 1.
+    scores.user_benchmark = 4.0 * UNITS_PER_POINT
+    scores.save()
+    make_user(workspace, "busy", raw=8 * UNITS_PER_POINT)
+    body = acme_reads(f"/v2/workspaces/{workspace.id}").json()["data"]
+    assert (body["lookback_days"], body["half_life_days"]) == (30, 10)
+    assert body["benchmarks"]["users"] == 1
+    users = f"/v2/users?workspace_id={workspace.id}&expand=metrics"
+    (user,) = acme_reads(users).json()["data"]
+    assert (user["score"], user["metrics"]["raw_score"]) == (99.0, 2)
 
 
 def test_the_list_contains_only_the_products_workspaces(
