@@ -10,3 +10,4 @@ class OutcomesConfig(AppConfig):
     def ready(self) -> None:
         # Models cannot be imported earlier.
         import_module("outcomes.backtests.jobs").register()
+        import_module("outcomes.suggestions.jobs").register()

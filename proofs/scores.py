@@ -20,7 +20,8 @@ from outcomes.backtests.results import Verdict
 from outcomes.backtests.verdicts import verdict
 from outcomes.statistics.auc import auc, auc_difference
 from outcomes.suggestions.choice import WINDOWS, Definition, Examples, Window, choose
-from outcomes.suggestions.walk_forward import Judgement, judge
+from outcomes.suggestions.results import Judgement
+from outcomes.suggestions.walk_forward import judge
 from proofs.score_worlds import HORIZON, NAMES, Planted, World, build, decayed, independent
 
 Array = npt.NDArray[Any]
@@ -164,7 +165,7 @@ def with_drift(seed: int) -> Iterator[tuple[str, Figures]]:
     planted = build(world, seed)
     judgement = judge(examples_of(planted))
     # What comes later must not change what was conclusion before.
-    last = judgement.parts[-1].first_day + HORIZON
+    last = judgement.parts[-1].first_day.toordinal() + HORIZON
     other = judge(
         examples_of(planted, np.where(planted.days > last, ~planted.is_good, planted.is_good))
     )
@@ -181,7 +182,7 @@ def with_drift(seed: int) -> Iterator[tuple[str, Figures]]:
 
 
 def _falls(judgement: Judgement) -> tuple[float, float]:
-    values = [part.suggested.value if part.suggested else 0.5 for part in judgement.parts]
+    values = [part.auc.value if part.auc else 0.5 for part in judgement.parts]
     return float(np.mean(values[:-1])), values[-1]
 
 

@@ -8,7 +8,8 @@ class StoredBacktest(models.Model):
 
     ``result`` is an ``outcomes.backtests.results.Backtest`` as JSON, by the ledger's ``revision``.
     ``score_set_id`` is the set that readers saw then, and ``definition`` the fingerprint of what it
-    scores (``outcomes.backtests.storage``).
+    scores (``outcomes.backtests.storage``). ``suggestion`` is an
+    ``outcomes.suggestions.results.Suggestion`` as JSON, None until somebody asks for one.
     """
 
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, related_name="+")
@@ -24,6 +25,8 @@ class StoredBacktest(models.Model):
     score_set_id = models.BigIntegerField()
     definition = models.CharField(max_length=64)
     computed_at = models.DateTimeField()
+    suggestion = models.JSONField(null=True)
+    suggested_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [

@@ -2,9 +2,9 @@
 the outcomes known before it suggest. So the choice of a window and of a penalty is judged, too.
 """
 
-from dataclasses import dataclass
+from datetime import date
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,36 +12,13 @@ import numpy.typing as npt
 from outcomes.statistics.auc import auc, auc_difference
 from outcomes.statistics.estimates import Estimate
 from outcomes.suggestions.choice import Definition, Examples, can_learn, choose
+from outcomes.suggestions.results import Judgement, Part
 
 Array: TypeAlias = npt.NDArray[Any]
 
 # The first part begins after this share of the outcomes.
 FIRST, PARTS = 0.4, 4
 BENCHMARK = 0.9
-
-
-class Part(NamedTuple):
-    """Outcomes that were predicted together, and both AUC, None as in ``auc()``."""
-
-    first_day: int
-    last_day: int
-    outcomes: int
-    suggested: Estimate | None
-    present: Estimate | None
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """How suggestions predicted, how the present definition did, and the difference."""
-
-    suggested: Estimate | None
-    present: Estimate | None
-    gain: Estimate | None
-    parts: list[Part]
-
-    @property
-    def has_gain(self) -> bool:
-        return self.gain is not None and self.gain.low > 0
 
 
 def judge(examples: Examples) -> Judgement:
@@ -60,9 +37,10 @@ def judge(examples: Examples) -> Judgement:
             continue
         suggested[rows] = _scores(examples, choose(examples, before), before, rows)
         present[rows] = _scores(examples, examples.present, before, rows)
-        last = int(examples.predicted_on[rows[-1]])
+        last = int(examples.predicted_on[end - 1])
         both = (_auc(examples, scores, rows) for scores in (suggested, present))
-        parts.append(Part(first, last, len(rows), *both))
+        days = (date.fromordinal(first), date.fromordinal(last))
+        parts.append(Part(*days, len(rows), *both))
     rows = np.flatnonzero(~np.isnan(suggested))
     gain = auc_difference(
         suggested[rows], present[rows], examples.is_good[rows], examples.accounts[rows]

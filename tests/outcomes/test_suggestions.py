@@ -85,12 +85,10 @@ def test_names_that_say_nothing_get_no_weight() -> None:
     assert result.weights[2:].max() <= 1
     judgement = judge(examples)
     assert judgement.has_gain
-    assert judgement.suggested is not None
-    assert judgement.present is not None
+    assert judgement.auc is not None
+    assert judgement.present_auc is not None
     assert judgement.gain is not None
-    assert judgement.gain.value == pytest.approx(
-        judgement.suggested.value - judgement.present.value
-    )
+    assert judgement.gain.value == pytest.approx(judgement.auc.value - judgement.present_auc.value)
 
 
 def test_the_truth_is_found_in_a_planted_world() -> None:
