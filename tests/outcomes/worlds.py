@@ -107,6 +107,7 @@ def score_as(product: Product, own: ScoringDefinition) -> None:
     """Have the product's workspace score so, and wait for its scores."""
     workspace = product.workspaces.get()
     workspace.lookback_days, workspace.default_weight = own.lookback_days, own.default_weight
+    workspace.half_life_days = own.half_life_days
     workspace.save()
     for name, weight in own.weights.items():
         event, _ = EventName.objects.get_or_create(product=product, name=name)
@@ -180,7 +181,7 @@ def current_set(world: World) -> ScoreSet:
 def definition(
     lookback: int = 7, default_weight: int = 1, half_life: int | None = None, **weights: int
 ) -> ScoringDefinition:
-    return ScoringDefinition(lookback, default_weight, {}, weights)
+    return ScoringDefinition(lookback, default_weight, {}, weights, half_life)
 
 
 # --- In plain Python --------------------------------------------------------------------------
@@ -194,14 +195,26 @@ def raw(world: World, own: ScoringDefinition, account: str, day: date) -> float:
     """The raw score of an account at the end of the day."""
     today_ago = (TODAY - day).days
     return sum(
-        count.times * weight_of(own, count.event)
+        count.times * weight_of(own, count.event) * age_factor(own, count.days_ago - today_ago)
         for count in world.counts
-        if count.account == account and 0 <= count.days_ago - today_ago < own.lookback_days
+        if count.account == account and count.days_ago >= today_ago
     )
 
 
+def age_factor(own: ScoringDefinition, age: int) -> float:
+    if own.half_life_days is None:
+        return age < own.lookback_days
+    return float(0.5 ** (age / own.half_life_days))
+
+
 def benchmark_of(world: World, own: ScoringDefinition, day: date) -> float | None:
-    return benchmark([raw(world, own, account, day) for account in world.accounts])  # type: ignore[misc]
+    """With a half-life, that of the accounts with a scored event in the window."""
+    raws = [
+        raw(world, own, account, day)
+        for account in world.accounts
+        if (idle := idle_days(world, own, account, day)) is not None and idle < own.lookback_days
+    ]
+    return benchmark(raws)
 
 
 def score(world: World, own: ScoringDefinition, account: str, day: date) -> float:
