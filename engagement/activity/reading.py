@@ -144,9 +144,9 @@ def alarmed_filter(score_set: ScoreSet, name: str) -> Q:
     falls = {"falling", "trend_down", "stopped", "activity_stopped", "settled_lower"}
     if name not in falls | {"rising", "trend_up", "settled_higher"}:
         return Q()
-    kept = Q(ended_on=None, is_stopped="stopped" in name)
-    kept = _is_settled(score_set) if "settled" in name else kept
-    alarms = alarms_of(score_set, Signal.FALL if name in falls else Signal.RISE).filter(kept)
+    condition = Q(ended_on=None, is_stopped="stopped" in name)
+    condition = _is_settled(score_set) if "settled" in name else condition
+    alarms = alarms_of(score_set, Signal.FALL if name in falls else Signal.RISE).filter(condition)
     return Q(AnyOf(F("account_id"), ArraySubquery(alarms.values("account_id"))))
 
 
