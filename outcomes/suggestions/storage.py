@@ -1,17 +1,23 @@
-"""The latest suggestions: requested and found. Pages use this: nothing here needs numpy."""
+"""The latest suggestions: requested, found, accepted. Pages use this: nothing here needs numpy."""
 
 from datetime import datetime
 
 import msgspec
+from django.db import transaction
 
 from core.jobs import run
-from engagement.models import Workspace
+from engagement.models import EventName, EventWeight, Workspace
+from engagement.rescoring import sets
 from outcomes.backtests.storage import of_workspace
 from outcomes.kinds import Kind
 from outcomes.models import StoredBacktest
-from outcomes.suggestions.results import Suggestion
+from outcomes.suggestions.results import Suggestion, Weights
 
 JOB = "suggest weights"
+
+
+class OutdatedSuggestion(Exception):
+    """The workspace has other weights than those that the suggestion was compared with."""
 
 
 def find(workspace: Workspace, kind: Kind) -> tuple[Suggestion, datetime] | None:
@@ -33,3 +39,40 @@ def request(workspace: Workspace, kind: Kind, now: datetime) -> bool:
 
 def _row(workspace: Workspace, kind: Kind) -> StoredBacktest | None:
     return of_workspace(workspace).filter(kind=kind, segment=None).first()
+
+
+def accept(workspace: Workspace, suggestion: Suggestion) -> None:
+    """Give the workspace the suggested weights, and request scores with them.
+
+    In one transaction, which is the caller's if there is one. Workers must be woken after it
+    (``engagement.tasks.request_rescore``). Raises OutdatedSuggestion if somebody has changed the
+    weights since the suggestion was computed.
+    """
+    suggested = suggestion.suggested
+    assert suggested is not None, "Nothing is suggested."
+    with transaction.atomic():
+        own = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
+        stored = {
+            weight.event_name.name: weight
+            for weight in EventWeight.objects.filter(workspace=own).select_related("event_name")
+        }
+        if _weights_of(own, stored) != suggestion.present:
+            raise OutdatedSuggestion
+        own.lookback_days, own.half_life_days = suggested.lookback_days, suggested.half_life_days
+        own.default_weight = suggested.default_weight
+        own.save(update_fields=["lookback_days", "half_life_days", "default_weight", "updated_at"])
+        names = EventName.objects.filter(product=own.product_id, name__in=list(suggested.weights))
+        for name in names:
+            weight = stored.get(name.name) or EventWeight(workspace=own, event_name=name)
+            weight.weight = suggested.weights[name.name]
+            weight.save()
+        sets.request_score_set(own.pk)
+
+
+def _weights_of(workspace: Workspace, stored: dict[str, EventWeight]) -> Weights:
+    return Weights(
+        workspace.lookback_days,
+        workspace.half_life_days,
+        workspace.default_weight,
+        {name: weight.weight for name, weight in stored.items()},
+    )

@@ -7,7 +7,8 @@ import pytest
 
 from core.database import sql
 from core.models import Job
-from engagement.models import DailyCount, Product, Workspace
+from engagement.models import DailyCount, EventName, EventWeight, Product, ScoreSet, Workspace
+from engagement.rescoring.what_if import scoring_definition
 from outcomes.backtests import storage as backtests
 from outcomes.backtests.results import Backtest
 from outcomes.kinds import Kind
@@ -175,6 +176,45 @@ def test_the_job_computes_what_somebody_asks_for(acme: Product) -> None:
     StoredBacktest.objects.all().delete()
     run_job(storage.JOB, NOON)
     assert not Job.objects.filter(kind=storage.JOB).exists()
+
+
+SUGGESTED = Suggestion(
+    Kind.RENEWAL,
+    30,
+    100,
+    30,
+    60,
+    Weights(7, None, 1, {"opened": 3, "saved": 2}),
+    None,
+    None,
+    Weights(30, 60, 0, {"opened": 3, "saved": 0, "exported": 10}),
+)
+
+
+def with_weights(product: Product) -> Workspace:
+    for name in ("opened", "saved", "exported"):
+        EventName.objects.create(product=product, name=name)
+    score_as(product, definition(7, opened=3, saved=2))
+    return product.workspaces.get()
+
+
+def test_accepted_weights_become_those_of_the_workspace(acme: Product) -> None:
+    workspace = with_weights(acme)
+    storage.accept(workspace, SUGGESTED)
+    building = ScoreSet.objects.get(workspace=workspace, state=ScoreSet.State.BUILDING)
+    assert suggesting.weights_of(scoring_definition(building)) == SUGGESTED.suggested
+    workspace.refresh_from_db()
+    assert (workspace.lookback_days, workspace.half_life_days) == (30, 60)
+
+
+def test_a_suggestion_for_other_weights_is_not_accepted(acme: Product) -> None:
+    workspace = with_weights(acme)
+    EventWeight.objects.filter(event_name__name="saved").update(weight=9)
+    with pytest.raises(storage.OutdatedSuggestion):
+        storage.accept(workspace, SUGGESTED)
+    assert not ScoreSet.objects.filter(state=ScoreSet.State.BUILDING).exists()
+    workspace.refresh_from_db()
+    assert workspace.lookback_days == 7
 
 
 def test_statements_that_take_too_long_end(acme: Product, monkeypatch: pytest.MonkeyPatch) -> None:
