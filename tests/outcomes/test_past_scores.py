@@ -99,8 +99,8 @@ def test_past_scores_are_those_of_the_history(
             default=TODAY + DAY,
         )
         scores_by_day = {day: past.score for (_, day), past in known_scores.items()}
-        shown = {day: score for day, score in history.items() if day >= known_from}
-        assert scores_by_day == pytest.approx(shown, rel=0, abs=tolerance(own))
+        in_history = {day: score for day, score in history.items() if day >= known_from}
+        assert scores_by_day == pytest.approx(in_history, rel=0, abs=tolerance(own))
         assert known_scores.keys() == {pair for pair in pairs if pair[1] >= known_from}
 
 
