@@ -348,6 +348,9 @@ MAX_TRAIT_NAMES = environment.integer("EDS_MAX_TRAIT_NAMES", 10_000, minimum=1)
 MAX_SUBJECTS = environment.integer("EDS_MAX_SUBJECTS", 50_000_000, minimum=1)
 MAX_SEGMENTS = environment.integer("EDS_MAX_SEGMENTS", 1_000, minimum=1)
 EVENT_RETENTION_DAYS = environment.integer("EDS_EVENT_RETENTION_DAYS", 400, minimum=31)
+TRAIT_HISTORY_RETENTION_DAYS = environment.integer(
+    "EDS_TRAIT_HISTORY_RETENTION_DAYS", 1_095, minimum=31
+)
 # Days for which a repeated message id has no effect.
 MESSAGE_ID_RETENTION_DAYS = environment.integer("EDS_MESSAGE_ID_RETENTION_DAYS", 7, minimum=1)
 # Days for which dropped messages are listed, and their number per product.

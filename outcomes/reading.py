@@ -4,14 +4,15 @@ from datetime import date
 
 from engagement.models import Workspace
 from outcomes.kinds import Kind, OutcomeSet
-from outcomes.sources import dormancy, licenses
+from outcomes.settings import kinds_on, load_settings
+from outcomes.sources import dormancy, licenses, traits
 
 LIMIT = 5_000
 
 
 def available_kinds(workspace: Workspace) -> list[Kind]:
-    """The kinds that the workspace's product has data for."""
-    return [*licenses.kinds_of(workspace.product_id), Kind.DORMANCY]
+    """The kinds that the workspace looks at and has data for."""
+    return kinds_on(workspace)
 
 
 def read_outcomes(
@@ -22,6 +23,15 @@ def read_outcomes(
 
     An account counts if it has data of a day before the outcome's.
     """
-    if kind is Kind.DORMANCY:
-        return dormancy.read(workspace.scores, today, limit)
-    return licenses.read(workspace.product_id, kind, today, limit)
+    match kind:
+        case Kind.DORMANCY:
+            return dormancy.read(workspace.scores, today, limit)
+        case Kind.TRAIT:
+            settings = load_settings(workspace)
+            since = workspace.product.history_traits.get(settings.trait)
+            if since is None:
+                return OutcomeSet(kind, [], {}, None)
+            bad = traits.Bad(settings.trait, settings.values, settings.below)
+            return traits.read(workspace.scores, bad, date.fromisoformat(since), today, limit)
+        case _:
+            return licenses.read(workspace.product_id, kind, today, limit)

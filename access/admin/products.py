@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.models import User as AdminUser
@@ -32,7 +33,10 @@ from access.pages.scoping import (
 from core.ids import parse_id
 from engagement import tasks
 from engagement.models import Product, ProductMember, Workspace
+from engagement.models.trait_changes import NAME_LENGTH
+from engagement.recording.trait_history import MAX_CHOSEN
 from engagement.removal import deletion
+from engagement.traits import canonical_name
 
 
 class LinkedInline(ReadOnly, TabularInline):
@@ -49,6 +53,38 @@ class LinkedInline(ReadOnly, TabularInline):
             obj is not None and obj.pk in rows.changeable_products(request)
         )
         return formset
+
+
+class ProductForm(ModelForm):  # type: ignore[type-arg]
+    """A product's name and, once it exists, the traits whose changes are kept."""
+
+    history = forms.CharField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        label="Traits with a history",
+        help_text=f"Trait names of accounts, one per line, {MAX_CHOSEN} at most. Their changes "
+        "are kept from now on, and outcomes may follow from them.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.initial["history"] = "\n".join(sorted(self.instance.history_traits))
+        else:
+            del self.fields["history"]
+
+    def clean_history(self) -> str:
+        """Keeps since when the changes of a trait are known."""
+        text: str = self.cleaned_data["history"]
+        names = {canonical_name(line.strip()) for line in text.splitlines()} - {""}
+        if len(names) > MAX_CHOSEN:
+            raise forms.ValidationError(f"Choose at most {MAX_CHOSEN} traits.")
+        if any(len(name) > NAME_LENGTH for name in names):
+            raise forms.ValidationError(f"A name has at most {NAME_LENGTH} characters.")
+        today = timezone.now().date().isoformat()
+        stored = self.instance.history_traits
+        self.instance.history_traits = {name: stored.get(name, today) for name in sorted(names)}
+        return text
 
 
 @dataclass(frozen=True)
@@ -112,10 +148,11 @@ class MemberInline(SuperusersOnly, TabularInline):
 
 @admin.register(Product)
 class ProductAdmin(PageAdmin):
+    form = ProductForm
     product_path = "pk"
     list_display = ["name", "workspace_names", "created_at", "deletion"]
     search_fields = ["name"]
-    readonly_fields = ["created_at", "deletion"]
+    readonly_fields = ["created_at", "deletion", "history_names"]
     inlines: ClassVar[list[type[Inline]]] = [WorkspaceInline, LimitsInline, MemberInline]
 
     change_form_template = "admin/engagement/product.html"
@@ -162,7 +199,9 @@ class ProductAdmin(PageAdmin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         if obj is None:
             return ["name"]
-        return ["name", "created_at", *(["deletion"] if obj.deletion_requested_at else [])]
+        history = "history" if self.has_change_permission(request, obj) else "history_names"
+        deletion = ["deletion"] if obj.deletion_requested_at else []
+        return ["name", history, "created_at", *deletion]
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         is_being_deleted = obj is not None and obj.deletion_requested_at is not None
@@ -288,6 +327,10 @@ class ProductAdmin(PageAdmin):
         if product.deletion_requested_at is None:
             return None
         return f"Being deleted: {product.deleted_rows:,} rows so far"
+
+    @admin.display(description="traits with a history", empty_value="None")
+    def history_names(self, product: Product) -> str | None:
+        return ", ".join(sorted(product.history_traits)) or None
 
     @admin.display(description="workspaces")
     def workspace_names(self, product: Product) -> SafeString:

@@ -123,11 +123,11 @@ def _weights(workspace_id: int) -> Snapshot:
 
 
 def follow_domain() -> None:
-    follow(Product, "product", ("name",), product="pk", more=_product)
+    follow(Product, "product", ("name", "history_traits"), product="pk", more=_product)
     follow(
         Workspace,
         "workspace",
-        ("name", "lookback_days", "half_life_days", "default_weight", "audience"),
+        ("name", "lookback_days", "half_life_days", "default_weight", "audience", "outcomes"),
         more=_weights,
     )
     follow(

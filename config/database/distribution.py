@@ -72,6 +72,7 @@ TABLES: dict[str, Placement] = {
     "engagement_stalemark": _distributed("written with each batch, on the node of its counts"),
     "engagement_activeday": _distributed("a row for each account, day, and score set"),
     "engagement_alarm": _distributed("joined with accounts"),
+    "engagement_traitchange": _distributed("written with accounts, and joined with them"),
     "marketplace_licenseevent": _distributed("joined with accounts"),
     "outcomes_licenseoutcome": _distributed("joined with accounts and daily counts"),
     "engagement_lateday": _distributed("a row for each account with late counts and score set"),

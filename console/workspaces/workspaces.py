@@ -24,7 +24,7 @@ from console.recent_events import RecentEvents, load_recent_events
 from console.rules import previews
 from console.rules.rule_editor import RuleEditor, RuleForm, without_preview_buttons
 from console.suggestions import load_suggestions
-from console.workspaces import backtest_page, false_alarms, what_if
+from console.workspaces import backtest_page, false_alarms, outcome_forms, what_if
 from console.workspaces.weight_forms import (
     WeightForm,
     WeightFormSet,
@@ -78,8 +78,8 @@ class WeightInline(TabularInline):
         return super().get_queryset(request).select_related("event_name").order_by("event_name")
 
 
-class WorkspaceForm(RuleForm):
-    """A workspace's scoring and, once it exists, its audience."""
+class WorkspaceForm(outcome_forms.OutcomeFields, RuleForm):
+    """A workspace's scoring and, once it exists, its audience and its outcomes."""
 
     half_life_days = WholeNumber(
         MIN_HALF_LIFE,
@@ -171,6 +171,7 @@ class WorkspaceAdmin(backtest_page.BacktestPages):
         "computed_at",
         "progress",
         "audience_rule",
+        "outcomes_on",
     ]
     change_form_template = "admin/engagement/workspace.html"
     extra_views = (
@@ -208,10 +209,13 @@ class WorkspaceAdmin(backtest_page.BacktestPages):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fields = ["product", "name", *_OWN_SCORING]
+        own: list[str] = list(outcome_forms.FIELDS)
         if obj and not self.has_change_permission(request, obj):
             fields.append("audience_rule")
+            own = ["outcomes_on"]
         profile, alarms = (None, {"fields": fields}), ("Alarms", {"fields": ["alarm_level"]})
-        return [profile, self.benchmarks, alarms] if obj else [profile, alarms]
+        outcomes = ("Outcomes", {"fields": own, "description": outcome_forms.DESCRIPTION})
+        return [profile, self.benchmarks, alarms, outcomes] if obj else [profile, alarms]
 
     @admin.display(description="counts", ordering="lookback_days")
     def counting(self, workspace: Workspace) -> str:
@@ -241,6 +245,10 @@ class WorkspaceAdmin(backtest_page.BacktestPages):
     @admin.display(description="audience")
     def audience_rule(self, workspace: Workspace) -> str:
         return describe_rule(parse_rule(workspace.audience, "user", for_audience=True))
+
+    @admin.display(description="outcomes")
+    def outcomes_on(self, workspace: Workspace) -> str:
+        return outcome_forms.describe_outcomes(workspace)
 
     def page_actions(self, request: HttpRequest, obj: Any) -> Sequence[PageAction]:
         return [PageAction(backtest_page.TITLE, self.view_url("backtest", obj))]

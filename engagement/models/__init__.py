@@ -38,6 +38,7 @@ from engagement.models.subjects import (
     User,
 )
 from engagement.models.traces import SubjectTrace
+from engagement.models.trait_changes import TraitChange
 
 __all__ = [
     "Account",
@@ -80,6 +81,7 @@ __all__ = [
     "StoredOrder",
     "SubjectChange",
     "SubjectTrace",
+    "TraitChange",
     "TraitName",
     "TurnedDay",
     "User",

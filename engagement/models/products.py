@@ -25,6 +25,9 @@ class Seats(models.TextChoices):
 class Product(models.Model):
     """A customer-facing product whose usage is scored. It owns keys, tokens and workspaces.
 
+    ``history_traits`` are the names of the traits whose changes in accounts are kept, each with the
+    day since when (``engagement.recording.trait_history``).
+
     ``licensed_for`` says whom the seats of its licenses are for, and ``has_site_users`` that it
     sends one user for each site. ``engagement.segments.seats`` changes both.
 
@@ -41,6 +44,7 @@ class Product(models.Model):
         max_length=10, choices=Seats.choices, default=Seats.HOST, db_default=Seats.HOST
     )
     has_site_users = models.BooleanField(default=False, db_default=False)
+    history_traits = models.JSONField(default=dict, db_default={}, editable=False)
     deletion_requested_at = models.DateTimeField(null=True, editable=False)
     deleted_rows = models.BigIntegerField(default=0, db_default=0, editable=False)
 
@@ -159,6 +163,8 @@ class Workspace(models.Model):
         help_text="How many alarms a quarter may come to nothing. More of them find more.",
     )
     audience = models.JSONField(default=dict, editable=False)
+    # Read by ``outcomes.settings``.
+    outcomes = models.JSONField(default=dict, db_default={}, editable=False)
     # No constraint: deleting a product deletes both, and neither can go first.
     scores = models.OneToOneField(
         "engagement.ScoreSet",

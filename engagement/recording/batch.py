@@ -16,7 +16,7 @@ from engagement.messages import (
     SubjectStatement,
     Track,
 )
-from engagement.recording.trait_limits import TraitPatch
+from engagement.recording.trait_limits import TraitChange, TraitPatch
 from engagement.traits import make_stamp
 
 # A product id, and the customer's id of a user or an account, or the name of an event.
@@ -28,7 +28,8 @@ class SubjectUpdate(msgspec.Struct):
 
     ``patches`` are the traits of its messages with their stamps. ``is_identified`` is whether a
     message introduces the subject, rather than naming it in passing. Writing the subject fills
-    ``dropped_traits``: the names of the traits that have no room, by the arrival of their message.
+    ``dropped_traits``: the names of the traits that have no room, by the arrival of their message;
+    and ``trait_changes``: those of the traits that are ``followed``.
     """
 
     first_at: datetime
@@ -36,6 +37,8 @@ class SubjectUpdate(msgspec.Struct):
     is_identified: bool = False
     patches: list[TraitPatch] = []
     dropped_traits: dict[int, list[str]] = {}
+    followed: frozenset[str] = frozenset()
+    trait_changes: list[TraitChange] = []
 
     def widen(self, at: datetime) -> None:
         if at < self.first_at:

@@ -74,6 +74,7 @@ def merge_new(update: SubjectUpdate) -> MergedTraits | None:
     if not update.patches:
         return None
     merged, update.dropped_traits = trait_limits.merge_new(update.patches)
+    _note_changes("{}", "{}", update)
     return merged
 
 
@@ -113,4 +114,12 @@ def _merge_oversized(table: LiteralString, id: int, update: SubjectUpdate) -> Me
 
 def _merge(traits: str, stamps: str, update: SubjectUpdate) -> MergedTraits | None:
     merged, update.dropped_traits = trait_limits.merge_patches(traits, stamps, update.patches)
+    _note_changes(traits, stamps, update)
     return merged
+
+
+def _note_changes(traits: str, stamps: str, update: SubjectUpdate) -> None:
+    if update.followed:
+        update.trait_changes = trait_limits.find_changes(
+            traits, stamps, update.patches, update.followed, update.dropped_traits
+        )

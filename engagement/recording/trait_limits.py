@@ -46,6 +46,15 @@ class MergedTraits(NamedTuple):
     has_new_name: bool
 
 
+class TraitChange(NamedTuple):
+    """A trait that took or lost a value. None is no value."""
+
+    name: str
+    value: Any
+    stamp: Stamp
+    previous: Any
+
+
 class MergeResult(NamedTuple):
     """``merged`` is None if nothing changed. ``dropped_traits`` are the trait names that had no
     room, by the arrival of their message."""
@@ -81,6 +90,28 @@ def merge_patches(traits: str, stamps: str, patches: Sequence[TraitPatch]) -> Me
         has_new_name=values.get("name") != before.get("name"),
     )
     return MergeResult(merged, dropped)
+
+
+def find_changes(
+    traits: str,
+    stamps: str,
+    patches: Sequence[TraitPatch],
+    followed: frozenset[str],
+    dropped: dict[int, list[str]],
+) -> list[TraitChange]:
+    """The changes of the *followed* traits by merging the patches, except what was *dropped*, one
+    after the other: it must not matter which messages are in one batch."""
+    values, value_stamps = msgspec.json.decode(traits), msgspec.json.decode(stamps)
+    changes: list[TraitChange] = []
+    for patch, stamp in patches:
+        left_out = dropped.get(stamp[1], ())
+        for name, value in canonical_traits(patch).items():
+            if name not in followed or name in left_out:
+                continue
+            before = values.get(name)
+            if merge_traits(values, value_stamps, {name: value}, stamp) and before != value:
+                changes.append(TraitChange(name, value, stamp, before))
+    return changes
 
 
 def merge_new(patches: Sequence[TraitPatch]) -> MergeResult:

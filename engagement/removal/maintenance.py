@@ -53,6 +53,25 @@ def maintain(now: datetime, out_of_time: OutOfTime = lambda: False) -> None:
         maintain_partitions(now.astimezone(UTC).date(), settings.EVENT_RETENTION_DAYS)
     limits.count_usage(now)
     retention.delete_expired("engagement", now, out_of_time)
+    _delete_old_trait_changes(now, out_of_time)
+
+
+_DELETE_TRAIT_CHANGES: LiteralString = """
+    DELETE FROM engagement_traitchange
+    WHERE product_id = %(product)s AND (account_id, name, day) IN (
+        SELECT account_id, name, day FROM engagement_traitchange
+        WHERE product_id = %(product)s AND day < %(before)s LIMIT %(limit)s)
+"""
+
+
+def _delete_old_trait_changes(now: datetime, out_of_time: OutOfTime) -> None:
+    """Product by product, because the table is distributed."""
+    products = nodes.reachable(Product.objects.all(), "pk").order_by("pk")
+    before = (now - timedelta(days=settings.TRAIT_HISTORY_RETENTION_DAYS)).date()
+    for product_id in products.values_list("pk", flat=True):
+        rows = {"product": product_id, "before": before, "limit": retention.CHUNK_ROWS}
+        while not out_of_time() and sql.execute(_DELETE_TRAIT_CHANGES, rows) == rows["limit"]:
+            pass
 
 
 _NEXT_USER: LiteralString = """

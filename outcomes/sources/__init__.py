@@ -1,1 +1,1 @@
-"""Where outcomes come from: licenses, and the activity of accounts."""
+"""Where outcomes come from: licenses, traits, and the activity of accounts."""

@@ -19,7 +19,7 @@ from engagement.models import (
 )
 from outcomes.kinds import Kind, OutcomeSet
 from outcomes.reading import read_outcomes
-from outcomes.sources import dormancy
+from outcomes.sources import units as sampling
 from tests.engagement.history import NOON
 
 pytestmark = pytest.mark.django_db
@@ -163,7 +163,7 @@ def test_a_sample_is_even_and_the_same_each_time(
     score_set: ScoreSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if few of the accounts are active, and if each account gives more than one unit."""
-    monkeypatch.setattr(dormancy, "MAX_CANDIDATES", 8_000)
+    monkeypatch.setattr(sampling, "MAX_CANDIDATES", 8_000)
     accounts = create_accounts(score_set, 1_500)
     every = range(1, 440)
     days = {
