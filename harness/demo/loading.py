@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, LiteralString
 
@@ -27,6 +27,7 @@ from engagement.rescoring import rescore, sets
 from engagement.search import entries
 from harness.demo import copy_writer, population, vocabulary
 from harness.demo.population import Size
+from harness.demo.subscriptions import Subscriptions, SubscriptionTruth
 from harness.demo.vocabulary import Catalog, Company
 
 # How often to check the progress of another worker.
@@ -46,15 +47,25 @@ def populate(
     *,
     seed: int = 1,
     company: Callable[[int], Company] = vocabulary.company,
+    truth: SubscriptionTruth | None = None,
 ) -> Iterator[int]:
     """Give a new product weights and a population; yields the number of people in each batch.
+    With a *truth*, its customers have subscriptions.
 
     Works in the caller's transaction, if there is one.
     """
     _set_weights(product, catalog)
-    maintain_partitions(now.astimezone(UTC).date(), settings.EVENT_RETENTION_DAYS)
+    today = now.astimezone(UTC).date()
+    maintain_partitions(today, settings.EVENT_RETENTION_DAYS)
     customers = population.generate(catalog, size, now, seed, company)
-    yield from copy_writer.copy_customers(product.pk, customers)
+    if truth is None:
+        yield from copy_writer.copy_customers(product.pk, customers)
+    else:
+        weights = {feature.event: feature.weight for feature in catalog.features}
+        since = today - timedelta(days=size.days - 1)
+        subscriptions = Subscriptions(truth, weights, since, today, seed)
+        yield from copy_writer.copy_customers(product.pk, subscriptions.plant(customers))
+        subscriptions.store(product)
     # Copying enqueues nothing to score, and the tables have no statistics yet.
     for pk in product.workspaces.values_list("pk", flat=True):
         sets.request_score_set(pk)

@@ -26,6 +26,7 @@ from engagement.rescoring import rescore
 from harness.demo import loading, vocabulary
 from harness.demo.ingestion_log import fill_last_24h
 from harness.demo.population import Size
+from harness.demo.subscriptions import SubscriptionTruth
 from harness.demo.vocabulary import Company
 from harness.marketplace.records import create_site
 from harness.marketplace.server import LOOPBACK
@@ -56,6 +57,12 @@ CONNECTED_SIZE = Size(160, 1100, DAYS, EVENT_DAYS)
 OTHER_PRODUCTS = {
     "Ledgerly (demo)": (vocabulary.INVOICES, Size(90, 600, DAYS, EVENT_DAYS)),
     "Fieldnote (demo)": (vocabulary.NOTES, Size(50, 300, DAYS, EVENT_DAYS)),
+}
+# Whether the score predicts who pauses the subscription: not at all, well, and too few to say.
+SUBSCRIPTIONS = {
+    PRODUCT_NAME: SubscriptionTruth(0.15),
+    "Ledgerly (demo)": SubscriptionTruth(0.3, slope=2.0, points=12.0),
+    "Fieldnote (demo)": SubscriptionTruth(0.2, customers=6),
 }
 USER_COUNT = CONNECTED_SIZE.users + sum(size.users for _, size in OTHER_PRODUCTS.values())
 TOKEN_LIFE = timedelta(days=20)
@@ -203,11 +210,15 @@ def _fill(products: list[Product], now: datetime) -> Iterator[int]:
     for product in products:
         loading.add_workspaces(product, with_licenses=product == connected)
     IngestionKey.create(connected, "web")
-    yield from loading.populate(connected, vocabulary.BOARDS, CONNECTED_SIZE, now, company=_site)
+    truth = SUBSCRIPTIONS[PRODUCT_NAME]
+    yield from loading.populate(
+        connected, vocabulary.BOARDS, CONNECTED_SIZE, now, company=_site, truth=truth
+    )
     for seed, product in enumerate(others):
         catalog, size = OTHER_PRODUCTS[product.name]
+        truth, company = SUBSCRIPTIONS[product.name], _customer_of(seed)
         yield from loading.populate(
-            product, catalog, size, now, seed=seed, company=_customer_of(seed)
+            product, catalog, size, now, seed=seed, company=company, truth=truth
         )
     for seed, product in enumerate(products):
         fill_last_24h(product.pk, now, seed=seed)
