@@ -5,6 +5,7 @@ a random day, and runs again when the quarter ends. The truth of a product says 
 depends on what the account did before.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
@@ -39,7 +40,8 @@ class SubscriptionTruth:
 
     def chance_at(self, points: float) -> float:
         """The chance for an account with these points a day."""
-        odds = self.chance / (1 - self.chance) * ((points + 0.1) / self.points) ** -self.slope
+        odds = self.chance / (1 - self.chance)
+        odds *= math.pow((points + 0.1) / self.points, -self.slope)
         return odds / (1 + odds)
 
 

@@ -19,10 +19,9 @@ from outcomes.reading import available_kinds
 
 # Scoring has workers of its own, which backtests do not use.
 QUEUE = "backtests"
-# After new scores, new outcomes, and in any case. The first two bound the share of the time that
+# After new scores or outcomes, and in any case. The first bounds the share of the time that
 # backtests take, however often people edit weights and a marketplace reports.
-AFTER_SCORES, AFTER_OUTCOMES = timedelta(minutes=15), timedelta(hours=20)
-ALWAYS = timedelta(days=7)
+AFTER_CHANGES, ALWAYS = timedelta(minutes=15), timedelta(days=7)
 # Longer than the statements of all kinds may take.
 LEASE = timedelta(minutes=10)
 
@@ -39,9 +38,8 @@ _DUE: LiteralString = f"""
         WHERE b.workspace_id = w.id AND b.segment_id IS NULL) last ON true
     WHERE (last.computed_at IS NULL
            OR last.computed_at <= %(always)s
-           OR (NOT last.is_current AND last.computed_at <= %(after_scores)s)
-           OR (last.revision IS DISTINCT FROM r.revision
-               AND last.computed_at <= %(after_outcomes)s))
+           OR ((NOT last.is_current OR last.revision IS DISTINCT FROM r.revision)
+               AND last.computed_at <= %(after_changes)s))
       AND {nodes.among_reachable("w")}
     ORDER BY last.computed_at NULLS FIRST, w.id
 """
@@ -74,8 +72,7 @@ def request_due(now: datetime) -> None:
     """Request the backtests of workspaces that have none, or have one that is outdated."""
     parameters = {
         "always": now - ALWAYS,
-        "after_scores": now - AFTER_SCORES,
-        "after_outcomes": now - AFTER_OUTCOMES,
+        "after_changes": now - AFTER_CHANGES,
         "reachable": nodes.reachable_products(),
     }
     for (workspace_id,) in sql.fetch(_DUE, parameters):

@@ -99,7 +99,9 @@ audiences: st.SearchStrategy[dict[str, Any]] = st.sampled_from([
     ]},
 ])  # fmt: skip
 definitions = st.builds(
-    lambda counting, *others: ScoringDefinition(counting[0], *others, counting[1]),
+    lambda counting, default, audience, weights: ScoringDefinition(
+        counting[0], default, audience, weights, counting[1]
+    ),
     COUNTING,
     st.integers(0, 2),
     audiences,
