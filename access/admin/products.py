@@ -34,7 +34,7 @@ from core.ids import parse_id
 from engagement import tasks
 from engagement.models import Product, ProductMember, Workspace
 from engagement.models.trait_changes import NAME_LENGTH
-from engagement.recording.trait_history import MAX_CHOSEN
+from engagement.recording.stored_traits import MAX_CHOSEN
 from engagement.removal import deletion
 from engagement.traits import canonical_name
 

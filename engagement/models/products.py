@@ -26,7 +26,7 @@ class Product(models.Model):
     """A customer-facing product whose usage is scored. It owns keys, tokens and workspaces.
 
     ``history_traits`` are the names of the traits whose changes in accounts are kept, each with the
-    day since when (``engagement.recording.trait_history``).
+    day since when (``engagement.recording.stored_traits``).
 
     ``licensed_for`` says whom the seats of its licenses are for, and ``has_site_users`` that it
     sends one user for each site. ``engagement.segments.seats`` changes both.

@@ -11,7 +11,7 @@ class TraitChange(models.Model):
     """The last value that an account's trait took on a UTC day, with the time of its message, and
     the one before that day's first change; empty for none.
 
-    Written by ``engagement.recording.trait_history``.
+    Written by ``engagement.recording.stored_traits``.
     """
 
     pk = models.CompositePrimaryKey("product_id", "account_id", "name", "day")

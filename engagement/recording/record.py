@@ -11,7 +11,6 @@ from core.database import distribution, statistics
 from engagement.limits import trait_names
 from engagement.limits.new_names import split_excess
 from engagement.messages import ReceivedMessage, Rejection, RejectionReason
-from engagement.recording import trait_history
 from engagement.recording.batch import Batch, build_batch
 from engagement.recording.joining import join_users
 from engagement.recording.placeholders import split_placeholders
@@ -21,6 +20,7 @@ from engagement.recording.rejection_details import (
     describe_left_out,
 )
 from engagement.recording.resolve import resolve
+from engagement.recording.stored_traits import follow_changes, store_changes
 from engagement.recording.suppression import split_suppressed
 from engagement.recording.write import write
 
@@ -94,10 +94,10 @@ def _record(messages: Sequence[ReceivedMessage]) -> _Outcome:
     with_room, new_names = trait_names.limit_names(recordable)
     batch = build_batch(with_room)
     dropped, unjoined = _join(batch)
-    trait_history.follow(batch)
+    follow_changes(batch)
     rows = resolve(batch)
     write(batch, rows)
-    trait_history.store(batch, rows.account_ids)
+    store_changes(batch, rows.account_ids)
     dropped |= batch.dropped_traits()
     if unjoined:
         rejections += (

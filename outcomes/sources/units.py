@@ -38,7 +38,7 @@ UNITS: LiteralString = f"""
 
 
 def in_places(days: Sequence[date], months: int) -> list[date]:
-    """The days, which are so many months apart, in the order of their places."""
+    """The days, which are this many months apart, in the order of their places."""
     return sorted(days, key=lambda day: (12 * day.year + day.month - 1) // months % len(days))
 
 

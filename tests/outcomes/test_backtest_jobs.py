@@ -68,8 +68,8 @@ def test_what_is_outdated_is_computed_again(world: World) -> None:
     assert work(NOON + timedelta(days=7, minutes=15)) == len(ALL)
 
     licenses.follow(world.product.pk, 2)
-    assert work(NOON + timedelta(days=7, hours=19)) == 0, "however often the ledger changes"
-    assert work(NOON + timedelta(days=8)) == len(ALL)
+    assert work(NOON + timedelta(days=7, minutes=29)) == 0, "however often the ledger changes"
+    assert work(NOON + timedelta(days=7, minutes=30)) == len(ALL)
     assert set(StoredBacktest.objects.values_list("kind", "revision")) == {
         *((kind, 2) for kind in ALL if kind is not Kind.DORMANCY),
         (Kind.DORMANCY, None),
