@@ -1,9 +1,10 @@
 """The page *Does the score predict?* of a workspace: what a stored backtest says, and its file."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from django.contrib import messages
 from django.db import transaction
 from django.http import Http404, HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
@@ -14,8 +15,10 @@ from django.utils.text import slugify
 
 from access.pages.csv_file import csv_response
 from access.pages.pages import ExtraView, PageAdmin
+from console.workspaces import suggested_weights
 from core.ids import parse_id
 from engagement.models import Segment, Workspace
+from engagement.tasks import request_rescore
 from outcomes import tasks
 from outcomes.backtests import storage, texts
 from outcomes.backtests.results import Backtest, Horizon
@@ -23,8 +26,10 @@ from outcomes.backtests.texts import KIND_TEXTS
 from outcomes.kinds import Kind
 from outcomes.reading import available_kinds
 from outcomes.statistics.estimates import Estimate
+from outcomes.suggestions import storage as suggestions
 
 TITLE = "Does the score predict?"
+SUGGESTION_PART = "#suggested-weights"
 FILE_HEAD = (
     *("Outcome", "Days before", "Figure", "From score", "Below score", "Expected"),
     *("Value", "Low", "High", "Outcomes", "Bad"),
@@ -37,6 +42,8 @@ class BacktestPages(PageAdmin):
     extra_views: ClassVar[Sequence[ExtraView]] = (
         ExtraView("backtest", permission="view", methods=("GET", "HEAD")),
         ExtraView("compute_backtest", permission="change", methods=("POST",)),
+        ExtraView("suggest_weights", permission="change", methods=("POST",)),
+        ExtraView("use_weights", permission="change", methods=("POST",)),
     )
 
     def backtest_view(self, request: HttpRequest, workspace: Workspace) -> HttpResponseBase:
@@ -48,9 +55,10 @@ class BacktestPages(PageAdmin):
         if "file" in request.GET:
             return _file_response(workspace, result)
         progress = storage.progress(workspace)
-        if "progress" in request.GET:
+        if part := request.GET.get("progress"):
+            own = suggestions.progress(workspace, choice.kind) if part == "weights" else progress
             ready_text = "Computed. Reload the page to see the new figures."
-            return JsonResponse({"text": progress or ready_text, "is_over": not progress})
+            return JsonResponse({"text": own or ready_text, "is_over": not own})
         context: dict[str, Any] = {
             "kinds": [
                 (text.title, choice.url(kind=kind), kind == choice.kind)
@@ -63,10 +71,9 @@ class BacktestPages(PageAdmin):
             "segments": choice.segments,
             "empty": f"Nothing is computed for these outcomes yet. {KIND_TEXTS[choice.kind].needs}",
         }
-        if self.has_change_permission(request, workspace) and not progress:
-            context["compute_url"] = _Choice.of(
-                self.view_url("compute_backtest", workspace), request, workspace
-            ).url()
+        may_change = self.has_change_permission(request, workspace)
+        if may_change and not progress:
+            context["compute_url"] = self._url("compute_backtest", workspace, choice)
         if result and horizon:
             context |= backtest_context(result.backtest, horizon)
             context["horizons"] = [
@@ -74,6 +81,12 @@ class BacktestPages(PageAdmin):
                 for each in result.backtest.horizons
             ]
             context |= {"computed_at": result.computed_at, "file_url": choice.url(file="csv")}
+            if choice.segment is None:
+                context["suggestion"] = suggested_weights.section(workspace, choice.kind)
+                context["weights_progress_url"] = choice.url(progress="weights")
+            if may_change:
+                context["suggest_url"] = self._url("suggest_weights", workspace, choice)
+                context["use_url"] = self._url("use_weights", workspace, choice)
         template = "admin/engagement/backtest.html"
         return self.render_page(request, template, TITLE, subtitle=None, **context)
 
@@ -84,6 +97,36 @@ class BacktestPages(PageAdmin):
             storage.request(workspace, choice.segment, timezone.now())
             transaction.on_commit(tasks.request_run)
         return redirect(choice.url())
+
+    def suggest_weights_view(self, request: HttpRequest, workspace: Workspace) -> HttpResponseBase:
+        """Have weights suggested in the background."""
+        choice = _Choice.of(self.view_url("backtest", workspace), request, workspace)
+        with transaction.atomic():
+            if not suggestions.request(workspace, choice.kind, timezone.now()):
+                raise Http404
+            transaction.on_commit(tasks.request_run)
+        return redirect(choice.url() + SUGGESTION_PART)
+
+    def use_weights_view(self, request: HttpRequest, workspace: Workspace) -> HttpResponseBase:
+        """Accept the suggestion that the page showed."""
+        choice = _Choice.of(self.view_url("backtest", workspace), request, workspace)
+        seen_at = request.POST.get("suggested_at", "")
+        note = f"Accepted suggested weights: {KIND_TEXTS[choice.kind].title.lower()}."
+        try:
+            with transaction.atomic():
+                suggestion = suggested_weights.seen_suggestion(workspace, choice.kind, seen_at)
+                suggestions.accept(workspace, suggestion)
+                self.log_change(request, workspace, note)
+                transaction.on_commit(request_rescore)
+        except suggestions.OutdatedSuggestion:
+            self.message_user(request, suggested_weights.OUTDATED_MESSAGE, messages.WARNING)
+        else:
+            self.message_user(request, suggested_weights.ACCEPTED_MESSAGE)
+        return redirect(choice.url() + SUGGESTION_PART)
+
+    def _url(self, view: str, workspace: Workspace, choice: "_Choice") -> str:
+        """The address of another view with the same choice."""
+        return replace(choice, path=self.view_url(view, workspace)).url()
 
 
 @dataclass(frozen=True)

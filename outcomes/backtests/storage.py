@@ -104,6 +104,13 @@ def progress(workspace: Workspace) -> str:
     job = (jobs | Job.objects.filter(kind=OF_SEGMENT, key__in=map(str, keys))).first()
     if job is None:
         return ""
+    if text := interruption(job):
+        return text
+    return f"Computing: {job.progress} of {job.total} kinds." if job.total else "Computing soon."
+
+
+def interruption(job: Job) -> str:
+    """Why the job does not go on, as a sentence; "" if it does."""
     if job.is_paused or job.failures:
         return f"Computing is interrupted: {job.error or 'somebody has paused it.'}"
-    return f"Computing: {job.progress} of {job.total} kinds." if job.total else "Computing soon."
+    return ""

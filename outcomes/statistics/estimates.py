@@ -26,4 +26,7 @@ class Estimate(msgspec.Struct, frozen=True):
     @property
     def number_range(self) -> str:
         """The interval of a number, like "0.64 to 0.78"."""
-        return f"{self.low:.2f} to {self.high:.2f}".replace("-", "\N{MINUS SIGN}")
+        nearest = min(abs(self.low), abs(self.high))
+        # An interval without 0 does not look as if it had it.
+        digits = 2 if nearest >= 0.005 or self.low <= 0 <= self.high else 4
+        return f"{self.low:.{digits}f} to {self.high:.{digits}f}".replace("-", "\N{MINUS SIGN}")

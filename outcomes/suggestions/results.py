@@ -40,6 +40,10 @@ class Judgement(msgspec.Struct, frozen=True):
     def has_gain(self) -> bool:
         return self.gain is not None and self.gain.low > 0
 
+    @property
+    def has_loss(self) -> bool:
+        return self.gain is not None and self.gain.high < 0
+
 
 class Suggestion(msgspec.Struct, frozen=True):
     """Weights that the outcomes of one kind suggest, from what was known *horizon_days* before.

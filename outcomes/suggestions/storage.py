@@ -6,9 +6,10 @@ import msgspec
 from django.db import transaction
 
 from core.jobs import run
+from core.models import Job
 from engagement.models import EventName, EventWeight, Workspace
 from engagement.rescoring import sets
-from outcomes.backtests.storage import of_workspace
+from outcomes.backtests.storage import interruption, of_workspace
 from outcomes.kinds import Kind
 from outcomes.models import StoredBacktest
 from outcomes.suggestions.results import Suggestion, Weights
@@ -37,6 +38,13 @@ def request(workspace: Workspace, kind: Kind, now: datetime) -> bool:
     return row is not None
 
 
+def progress(workspace: Workspace, kind: Kind) -> str:
+    """That a suggestion is being computed, as a sentence; "" if none is."""
+    row = _row(workspace, kind)
+    job = Job.objects.filter(kind=JOB, key=row.pk).first() if row else None
+    return interruption(job) or "Weights are being computed." if job else ""
+
+
 def _row(workspace: Workspace, kind: Kind) -> StoredBacktest | None:
     return of_workspace(workspace).filter(kind=kind, segment=None).first()
 
@@ -52,27 +60,20 @@ def accept(workspace: Workspace, suggestion: Suggestion) -> None:
     assert suggested is not None, "Nothing is suggested."
     with transaction.atomic():
         own = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
-        stored = {
-            weight.event_name.name: weight
-            for weight in EventWeight.objects.filter(workspace=own).select_related("event_name")
-        }
-        if _weights_of(own, stored) != suggestion.present:
+        if stored_weights(own) != suggestion.present:
             raise OutdatedSuggestion
         own.lookback_days, own.half_life_days = suggested.lookback_days, suggested.half_life_days
         own.default_weight = suggested.default_weight
         own.save(update_fields=["lookback_days", "half_life_days", "default_weight", "updated_at"])
-        names = EventName.objects.filter(product=own.product_id, name__in=list(suggested.weights))
-        for name in names:
-            weight = stored.get(name.name) or EventWeight(workspace=own, event_name=name)
-            weight.weight = suggested.weights[name.name]
-            weight.save()
+        changes = dict(suggested.weights.items() - suggestion.present.weights.items())
+        for name in EventName.objects.filter(product=own.product_id, name__in=list(changes)):
+            weight = {"weight": changes[name.name]}
+            EventWeight.objects.update_or_create(weight, workspace=own, event_name=name)
         sets.request_score_set(own.pk)
 
 
-def _weights_of(workspace: Workspace, stored: dict[str, EventWeight]) -> Weights:
-    return Weights(
-        workspace.lookback_days,
-        workspace.half_life_days,
-        workspace.default_weight,
-        {name: weight.weight for name, weight in stored.items()},
-    )
+def stored_weights(workspace: Workspace) -> Weights:
+    """What the workspace is to score, whether or not its scores are computed already."""
+    of_events = EventWeight.objects.filter(workspace=workspace)
+    own = (workspace.lookback_days, workspace.half_life_days, workspace.default_weight)
+    return Weights(*own, dict(of_events.values_list("event_name__name", "weight")))

@@ -91,6 +91,8 @@ OWN_VIEWS = {
     "engagement_workspace_progress": For.MEMBERS,
     "engagement_workspace_backtest": For.MEMBERS,
     "engagement_workspace_compute_backtest": For.MANAGERS,
+    "engagement_workspace_suggest_weights": For.MANAGERS,
+    "engagement_workspace_use_weights": For.MANAGERS,
     "engagement_user_forget": For.MANAGERS,
     "engagement_user_part": For.SUPERUSERS,
     "engagement_account_forget": For.MANAGERS,

@@ -1,0 +1,48 @@
+"""What a suggestion says, in sentences. No number comes without its interval and its count."""
+
+from collections.abc import Iterator
+
+from outcomes.backtests.texts import KIND_TEXTS
+from outcomes.statistics.estimates import Estimate
+from outcomes.suggestions.results import Suggestion
+
+
+def verdict_sentence(suggestion: Suggestion) -> str:
+    """Whether weights that outcomes suggest predict better than the present ones."""
+    if suggestion.outcomes < suggestion.needed:
+        return f"Too few outcomes: {suggestion.outcomes:,} of {suggestion.needed:,} needed."
+    if suggestion.judgement is None:
+        return "Too few outcomes of one sort to learn from and to judge by."
+    if suggestion.judgement.has_gain:
+        predicted = KIND_TEXTS[suggestion.kind].predicted
+        return f"Suggested weights predicted {predicted} better than the present ones."
+    return "No gain can be shown."
+
+
+def sentences(suggestion: Suggestion) -> Iterator[str]:
+    """The figures behind the verdict, and what the weights follow from."""
+    judgement = suggestion.judgement
+    if judgement and (gain := judgement.gain):
+        changed = "The gain in AUC is" if judgement.has_gain else "The AUC changed by"
+        yield (
+            f"{changed} {_number(gain)} ({gain.number_range}), judged on "
+            f"{gain.outcomes:,} outcomes, each predicted {suggestion.horizon_days} days before by "
+            "weights that only outcomes known until then suggested."
+        )
+    if judgement and (own := judgement.auc) and (present := judgement.present_auc):
+        yield (
+            f"The AUC is {_number(own)} ({own.number_range}) with suggested weights and "
+            f"{_number(present)} ({present.number_range}) with the present ones. Chance gives 0.50."
+        )
+    texts = KIND_TEXTS[suggestion.kind]
+    good = suggestion.outcomes - suggestion.bad
+    sample = f", an even sample of {suggestion.sampled_of:,}" if suggestion.sampled_of else ""
+    learned = "The weights below follow from" if suggestion.suggested else "There are"
+    yield (
+        f"{learned} {suggestion.outcomes:,} outcomes{sample}: {good:,} {texts.good}, and "
+        f"{suggestion.bad:,} {texts.bad_again}."
+    )
+
+
+def _number(estimate: Estimate) -> str:
+    return f"{estimate.value:.2f}".replace("-", "\N{MINUS SIGN}")
