@@ -8,13 +8,14 @@ step.
 from datetime import UTC, datetime, timedelta
 from typing import LiteralString
 
-from core.database import nodes, sql
+from core.database import clocks, nodes, sql
 from core.jobs import kinds, run
 from core.jobs.kinds import Blocked, Done, More, Outcome, StepFailed
 from core.models import Job
 from engagement.models import Segment, Workspace
 from engagement.rescoring.what_if import scoring_definition
 from outcomes.backtests import storage
+from outcomes.models import StoredBacktest
 from outcomes.reading import available_kinds
 
 # Scoring has workers of its own, which backtests do not use.
@@ -46,7 +47,8 @@ _DUE: LiteralString = f"""
 
 
 def register() -> None:
-    """Register the kinds of jobs."""
+    """Register the kinds of jobs, and the time that the next backtest waits for."""
+    clocks.register(StoredBacktest, {"computed_at": clocks.NOW})
     kinds.register(
         storage.OF_WORKSPACE,
         "Compares the scores of past days with what became of accounts, once a week and after "

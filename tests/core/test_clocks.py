@@ -34,6 +34,8 @@ OF_NO_CONCERN = {
     *("benchmarks_at", "past_benchmarks_at"),
     # Of cached counts: orders that are older are computed again.
     "counted_at",
+    # Shown on the page of backtests.
+    "suggested_at",
     # Of a job: its page alone shows them.
     *("failed_at", "stepped_at"),
     # The moment of an export's part.

@@ -58,6 +58,7 @@ def test_every_metric_of_a_user() -> None:
             # 100 · (1 - 10^(-100/200)), and from there to 90.
             "yesterday_last_period": 68.4,
             "complete_change": 21.6,
+            "raw_score": 100,
         },
         "raw_score": 100,
         # All four quantiles are below 100.

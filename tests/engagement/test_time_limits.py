@@ -45,11 +45,13 @@ def slow_for_many(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     score_users = raw.score_users
 
-    def score(score_set: ScoreSet, user_ids: Collection[int], today: Any) -> set[int]:
+    def score(
+        score_set: ScoreSet, user_ids: Collection[int], today: Any, settled: Collection[int] = ()
+    ) -> set[int]:
         sizes.append(len(user_ids))
         if len(user_ids) > 3:
             never_ends()
-        return score_users(score_set, user_ids, today)
+        return score_users(score_set, user_ids, today, settled)
 
     monkeypatch.setattr(raw, "score_users", score)
     return sizes
@@ -104,10 +106,12 @@ def test_a_subject_that_is_too_slow_by_itself_keeps_its_score_and_does_not_hold_
     ann = UserEngagement.objects.get(user__external_id="ann").user_id
     score_users = raw.score_users
 
-    def score(score_set: ScoreSet, user_ids: Collection[int], today: Any) -> set[int]:
+    def score(
+        score_set: ScoreSet, user_ids: Collection[int], today: Any, settled: Collection[int] = ()
+    ) -> set[int]:
         if ann in user_ids:
             never_ends()
-        return score_users(score_set, user_ids, today)
+        return score_users(score_set, user_ids, today, settled)
 
     monkeypatch.setattr(raw, "score_users", score)
     tell(acme, track("ann"), track("bob"))
