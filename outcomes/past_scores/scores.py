@@ -91,20 +91,26 @@ def past_scores(
             rows += sql.fetch(_SCORES, parameters | sql.arrays(chunk, "accounts", "days"))
     days = {day for _, day, *_ in rows}
     benchmarks = past_benchmarks(score_set, definition, days, sample_size, out_of_time)
-    return {(id, day): _score(day, benchmarks, *numbers) for id, day, *numbers in rows}
+    reach = parameters["reach"]
+    return {(id, day): _score(day, benchmarks, reach, *numbers) for id, day, *numbers in rows}
 
 
 def _score(
     day: date,
     benchmarks: dict[date, float],
+    reach: int,
     raw: float,
     last_day: date | None,
     created_at: datetime,
 ) -> PastScore:
     benchmark = benchmarks.get(day)
+    idle_days = None if last_day is None else (day - last_day).days
+    if idle_days is not None and idle_days > reach:
+        # An earlier day of the account may have read older events, which count nothing today.
+        raw = 0.0
     return PastScore(
         rounded_score(raw, benchmark),
         raw / benchmark if benchmark else 0.0,
-        None if last_day is None else (day - last_day).days,
+        idle_days,
         tenure_days(created_at.astimezone(UTC), day),
     )

@@ -194,6 +194,9 @@ def weight_of(own: ScoringDefinition, event: str) -> int:
 def raw(world: World, own: ScoringDefinition, account: str, day: date) -> float:
     """The raw score of an account at the end of the day."""
     today_ago = (TODAY - day).days
+    idle = idle_days(world, own, account, day)
+    if own.half_life_days and idle is not None and idle > 20 * own.half_life_days:
+        return 0.0
     return sum(
         count.times * weight_of(own, count.event) * age_factor(own, count.days_ago - today_ago)
         for count in world.counts
