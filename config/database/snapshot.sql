@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "8d1e2fc0934d6c052eb9726bdb903c464b57da0c4388e0f74513111d9c3414a4", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["engagement", "0052_trait_history"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["outcomes", "0003_suggestions"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
+-- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "5e4de6ad75c7d31ec5b79eb25e611e4e850536e5f323fa990b7cc7c5dae80dea", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["engagement", "0052_trait_history"], ["engagement", "0053_account_chances"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["outcomes", "0003_suggestions"], ["outcomes", "0004_foresight"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -307,6 +307,25 @@ ALTER TABLE public.engagement_account ALTER COLUMN id ADD GENERATED BY DEFAULT A
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
+);
+CREATE TABLE public.engagement_accountchance (
+    kind character varying(20) NOT NULL,
+    license character varying(200) NOT NULL,
+    began_on date NOT NULL,
+    day date NOT NULL,
+    chance double precision NOT NULL,
+    low double precision NOT NULL,
+    high double precision NOT NULL,
+    outcomes integer NOT NULL,
+    is_share boolean NOT NULL,
+    version bigint,
+    seats integer,
+    cents bigint,
+    evidence jsonb NOT NULL,
+    looked_on date NOT NULL,
+    account_id bigint NOT NULL,
+    product_id bigint NOT NULL,
+    workspace_id bigint NOT NULL
 );
 CREATE TABLE public.engagement_accountengagement (
     raw bigint NOT NULL,
@@ -1795,6 +1814,27 @@ CREATE TABLE public.notifications_watchedmember (
     product_id bigint NOT NULL,
     watch_id bigint NOT NULL
 );
+CREATE TABLE public.outcomes_chancemodel (
+    id bigint NOT NULL,
+    kind character varying(20) NOT NULL,
+    age smallint NOT NULL,
+    fitted_at timestamp with time zone NOT NULL,
+    revision bigint,
+    outcomes integer NOT NULL,
+    good integer NOT NULL,
+    coefficients jsonb,
+    proof jsonb,
+    product_id bigint NOT NULL,
+    workspace_id bigint NOT NULL
+);
+ALTER TABLE public.outcomes_chancemodel ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.outcomes_chancemodel_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 CREATE TABLE public.outcomes_licenseoutcome (
     license character varying(200) NOT NULL,
     kind character varying(20) NOT NULL,
@@ -1831,6 +1871,29 @@ CREATE TABLE public.outcomes_storedbacktest (
 );
 ALTER TABLE public.outcomes_storedbacktest ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.outcomes_storedbacktest_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.outcomes_storedforecast (
+    id bigint NOT NULL,
+    measure character varying(5) NOT NULL,
+    month date NOT NULL,
+    made_on date NOT NULL,
+    due bigint NOT NULL,
+    expected double precision NOT NULL,
+    low double precision NOT NULL,
+    high double precision NOT NULL,
+    terms jsonb NOT NULL,
+    parts jsonb NOT NULL,
+    versions jsonb NOT NULL,
+    product_id bigint NOT NULL,
+    workspace_id bigint NOT NULL
+);
+ALTER TABLE public.outcomes_storedforecast ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.outcomes_storedforecast_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -2150,178 +2213,190 @@ INSERT INTO public.auth_permission VALUES
 	(274, 'Can change trait change', 69, 'change_traitchange'),
 	(275, 'Can delete trait change', 69, 'delete_traitchange'),
 	(276, 'Can view trait change', 69, 'view_traitchange'),
-	(277, 'Can add inbox message', 70, 'add_inboxmessage'),
-	(278, 'Can change inbox message', 70, 'change_inboxmessage'),
-	(279, 'Can delete inbox message', 70, 'delete_inboxmessage'),
-	(280, 'Can view inbox message', 70, 'view_inboxmessage'),
-	(281, 'Can add ingestion key', 71, 'add_ingestionkey'),
-	(282, 'Can change ingestion key', 71, 'change_ingestionkey'),
-	(283, 'Can delete ingestion key', 71, 'delete_ingestionkey'),
-	(284, 'Can view ingestion key', 71, 'view_ingestionkey'),
-	(285, 'Can add quarantined message', 72, 'add_quarantinedmessage'),
-	(286, 'Can change quarantined message', 72, 'change_quarantinedmessage'),
-	(287, 'Can delete quarantined message', 72, 'delete_quarantinedmessage'),
-	(288, 'Can view quarantined message', 72, 'view_quarantinedmessage'),
-	(289, 'Can add drop count', 73, 'add_dropcount'),
-	(290, 'Can change drop count', 73, 'change_dropcount'),
-	(291, 'Can delete drop count', 73, 'delete_dropcount'),
-	(292, 'Can view drop count', 73, 'view_dropcount'),
-	(293, 'Can add dropped message', 74, 'add_droppedmessage'),
-	(294, 'Can change dropped message', 74, 'change_droppedmessage'),
-	(295, 'Can delete dropped message', 74, 'delete_droppedmessage'),
-	(296, 'Can view dropped message', 74, 'view_droppedmessage'),
-	(297, 'Can add seen message id', 75, 'add_seenmessageid'),
-	(298, 'Can change seen message id', 75, 'change_seenmessageid'),
-	(299, 'Can delete seen message id', 75, 'delete_seenmessageid'),
-	(300, 'Can view seen message id', 75, 'view_seenmessageid'),
-	(301, 'Can add imported file', 76, 'add_importedfile'),
-	(302, 'Can change imported file', 76, 'change_importedfile'),
-	(303, 'Can delete imported file', 76, 'delete_importedfile'),
-	(304, 'Can view imported file', 76, 'view_importedfile'),
-	(305, 'Can add ingestion log', 77, 'add_ingestionlog'),
-	(306, 'Can change ingestion log', 77, 'change_ingestionlog'),
-	(307, 'Can delete ingestion log', 77, 'delete_ingestionlog'),
-	(308, 'Can view ingestion log', 77, 'view_ingestionlog'),
-	(309, 'Can add hour count', 78, 'add_hourcount'),
-	(310, 'Can change hour count', 78, 'change_hourcount'),
-	(311, 'Can delete hour count', 78, 'delete_hourcount'),
-	(312, 'Can view hour count', 78, 'view_hourcount'),
-	(313, 'Can add claimed batch', 79, 'add_claimedbatch'),
-	(314, 'Can change claimed batch', 79, 'change_claimedbatch'),
-	(315, 'Can delete claimed batch', 79, 'delete_claimedbatch'),
-	(316, 'Can view claimed batch', 79, 'view_claimedbatch'),
-	(317, 'Can add recent message', 80, 'add_recentmessage'),
-	(318, 'Can change recent message', 80, 'change_recentmessage'),
-	(319, 'Can delete recent message', 80, 'delete_recentmessage'),
-	(320, 'Can view recent message', 80, 'view_recentmessage'),
-	(321, 'Can add refused count', 81, 'add_refusedcount'),
-	(322, 'Can change refused count', 81, 'change_refusedcount'),
-	(323, 'Can delete refused count', 81, 'delete_refusedcount'),
-	(324, 'Can view refused count', 81, 'view_refusedcount'),
-	(325, 'Can add refused request', 82, 'add_refusedrequest'),
-	(326, 'Can change refused request', 82, 'change_refusedrequest'),
-	(327, 'Can delete refused request', 82, 'delete_refusedrequest'),
-	(328, 'Can view refused request', 82, 'view_refusedrequest'),
-	(329, 'Can add minute count', 83, 'add_minutecount'),
-	(330, 'Can change minute count', 83, 'change_minutecount'),
-	(331, 'Can delete minute count', 83, 'delete_minutecount'),
-	(332, 'Can view minute count', 83, 'view_minutecount'),
-	(333, 'Can add read token', 84, 'add_apitoken'),
-	(334, 'Can change read token', 84, 'change_apitoken'),
-	(335, 'Can delete read token', 84, 'delete_apitoken'),
-	(336, 'Can view read token', 84, 'view_apitoken'),
-	(337, 'Can add usage', 85, 'add_usage'),
-	(338, 'Can change usage', 85, 'change_usage'),
-	(339, 'Can delete usage', 85, 'delete_usage'),
-	(340, 'Can view usage', 85, 'view_usage'),
-	(341, 'Can add marketplace connection', 86, 'add_connection'),
-	(342, 'Can change marketplace connection', 86, 'change_connection'),
-	(343, 'Can delete marketplace connection', 86, 'delete_connection'),
-	(344, 'Can view marketplace connection', 86, 'view_connection'),
-	(345, 'Can add license', 87, 'add_license'),
-	(346, 'Can change license', 87, 'change_license'),
-	(347, 'Can delete license', 87, 'delete_license'),
-	(348, 'Can view license', 87, 'view_license'),
-	(349, 'Can add sync', 88, 'add_syncrun'),
-	(350, 'Can change sync', 88, 'change_syncrun'),
-	(351, 'Can delete sync', 88, 'delete_syncrun'),
-	(352, 'Can view sync', 88, 'view_syncrun'),
-	(353, 'Can add failed record', 89, 'add_failedrecord'),
-	(354, 'Can change failed record', 89, 'change_failedrecord'),
-	(355, 'Can delete failed record', 89, 'delete_failedrecord'),
-	(356, 'Can view failed record', 89, 'view_failedrecord'),
-	(357, 'Can add seen licenses', 90, 'add_seenlicenses'),
-	(358, 'Can change seen licenses', 90, 'change_seenlicenses'),
-	(359, 'Can delete seen licenses', 90, 'delete_seenlicenses'),
-	(360, 'Can view seen licenses', 90, 'view_seenlicenses'),
-	(361, 'Can add pending license', 91, 'add_pendinglicense'),
-	(362, 'Can change pending license', 91, 'change_pendinglicense'),
-	(363, 'Can delete pending license', 91, 'delete_pendinglicense'),
-	(364, 'Can view pending license', 91, 'view_pendinglicense'),
-	(365, 'Can add ledger', 92, 'add_ledger'),
-	(366, 'Can change ledger', 92, 'change_ledger'),
-	(367, 'Can delete ledger', 92, 'delete_ledger'),
-	(368, 'Can view ledger', 92, 'view_ledger'),
-	(369, 'Can add feedback', 93, 'add_feedback'),
-	(370, 'Can change feedback', 93, 'change_feedback'),
-	(371, 'Can delete feedback', 93, 'delete_feedback'),
-	(372, 'Can view feedback', 93, 'view_feedback'),
-	(373, 'Can add ledger license', 94, 'add_ledgerlicense'),
-	(374, 'Can change ledger license', 94, 'change_ledgerlicense'),
-	(375, 'Can delete ledger license', 94, 'delete_ledgerlicense'),
-	(376, 'Can view ledger license', 94, 'view_ledgerlicense'),
-	(377, 'Can add license alias', 95, 'add_licensealias'),
-	(378, 'Can change license alias', 95, 'change_licensealias'),
-	(379, 'Can delete license alias', 95, 'delete_licensealias'),
-	(380, 'Can view license alias', 95, 'view_licensealias'),
-	(381, 'Can add license event', 96, 'add_licenseevent'),
-	(382, 'Can change license event', 96, 'change_licenseevent'),
-	(383, 'Can delete license event', 96, 'delete_licenseevent'),
-	(384, 'Can view license event', 96, 'view_licenseevent'),
-	(385, 'Can add observation', 97, 'add_observation'),
-	(386, 'Can change observation', 97, 'change_observation'),
-	(387, 'Can delete observation', 97, 'delete_observation'),
-	(388, 'Can view observation', 97, 'view_observation'),
-	(389, 'Can add transaction', 98, 'add_transaction'),
-	(390, 'Can change transaction', 98, 'change_transaction'),
-	(391, 'Can delete transaction', 98, 'delete_transaction'),
-	(392, 'Can view transaction', 98, 'view_transaction'),
-	(393, 'Can add report reading', 99, 'add_reportreading'),
-	(394, 'Can change report reading', 99, 'change_reportreading'),
-	(395, 'Can delete report reading', 99, 'delete_reportreading'),
-	(396, 'Can view report reading', 99, 'view_reportreading'),
-	(397, 'Can add metric event', 100, 'add_metricevent'),
-	(398, 'Can change metric event', 100, 'change_metricevent'),
-	(399, 'Can delete metric event', 100, 'delete_metricevent'),
-	(400, 'Can view metric event', 100, 'view_metricevent'),
-	(401, 'Can add destination', 101, 'add_destination'),
-	(402, 'Can change destination', 101, 'change_destination'),
-	(403, 'Can delete destination', 101, 'delete_destination'),
-	(404, 'Can view destination', 101, 'view_destination'),
-	(405, 'Can add notification', 102, 'add_outboxmessage'),
-	(406, 'Can change notification', 102, 'change_outboxmessage'),
-	(407, 'Can delete notification', 102, 'delete_outboxmessage'),
-	(408, 'Can view notification', 102, 'view_outboxmessage'),
-	(409, 'Can add delivery', 103, 'add_delivery'),
-	(410, 'Can change delivery', 103, 'change_delivery'),
-	(411, 'Can delete delivery', 103, 'delete_delivery'),
-	(412, 'Can view delivery', 103, 'view_delivery'),
-	(413, 'Can add subscription', 104, 'add_subscription'),
-	(414, 'Can change subscription', 104, 'change_subscription'),
-	(415, 'Can delete subscription', 104, 'delete_subscription'),
-	(416, 'Can view subscription', 104, 'view_subscription'),
-	(417, 'Can add watch', 105, 'add_watch'),
-	(418, 'Can change watch', 105, 'change_watch'),
-	(419, 'Can delete watch', 105, 'delete_watch'),
-	(420, 'Can view watch', 105, 'view_watch'),
-	(421, 'Can add watched member', 106, 'add_watchedmember'),
-	(422, 'Can change watched member', 106, 'change_watchedmember'),
-	(423, 'Can delete watched member', 106, 'delete_watchedmember'),
-	(424, 'Can view watched member', 106, 'view_watchedmember'),
-	(425, 'Can add scheduled export', 107, 'add_scheduledexport'),
-	(426, 'Can change scheduled export', 107, 'change_scheduledexport'),
-	(427, 'Can delete scheduled export', 107, 'delete_scheduledexport'),
-	(428, 'Can view scheduled export', 107, 'view_scheduledexport'),
-	(429, 'Can add export run', 108, 'add_exportrun'),
-	(430, 'Can change export run', 108, 'change_exportrun'),
-	(431, 'Can delete export run', 108, 'delete_exportrun'),
-	(432, 'Can view export run', 108, 'view_exportrun'),
-	(433, 'Can add export file', 109, 'add_exportfile'),
-	(434, 'Can change export file', 109, 'change_exportfile'),
-	(435, 'Can delete export file', 109, 'delete_exportfile'),
-	(436, 'Can view export file', 109, 'view_exportfile'),
-	(437, 'Can add license revision', 110, 'add_licenserevision'),
-	(438, 'Can change license revision', 110, 'change_licenserevision'),
-	(439, 'Can delete license revision', 110, 'delete_licenserevision'),
-	(440, 'Can view license revision', 110, 'view_licenserevision'),
-	(441, 'Can add license outcome', 111, 'add_licenseoutcome'),
-	(442, 'Can change license outcome', 111, 'change_licenseoutcome'),
-	(443, 'Can delete license outcome', 111, 'delete_licenseoutcome'),
-	(444, 'Can view license outcome', 111, 'view_licenseoutcome'),
-	(445, 'Can add stored backtest', 112, 'add_storedbacktest'),
-	(446, 'Can change stored backtest', 112, 'change_storedbacktest'),
-	(447, 'Can delete stored backtest', 112, 'delete_storedbacktest'),
-	(448, 'Can view stored backtest', 112, 'view_storedbacktest');
+	(277, 'Can add account chance', 70, 'add_accountchance'),
+	(278, 'Can change account chance', 70, 'change_accountchance'),
+	(279, 'Can delete account chance', 70, 'delete_accountchance'),
+	(280, 'Can view account chance', 70, 'view_accountchance'),
+	(281, 'Can add inbox message', 71, 'add_inboxmessage'),
+	(282, 'Can change inbox message', 71, 'change_inboxmessage'),
+	(283, 'Can delete inbox message', 71, 'delete_inboxmessage'),
+	(284, 'Can view inbox message', 71, 'view_inboxmessage'),
+	(285, 'Can add ingestion key', 72, 'add_ingestionkey'),
+	(286, 'Can change ingestion key', 72, 'change_ingestionkey'),
+	(287, 'Can delete ingestion key', 72, 'delete_ingestionkey'),
+	(288, 'Can view ingestion key', 72, 'view_ingestionkey'),
+	(289, 'Can add quarantined message', 73, 'add_quarantinedmessage'),
+	(290, 'Can change quarantined message', 73, 'change_quarantinedmessage'),
+	(291, 'Can delete quarantined message', 73, 'delete_quarantinedmessage'),
+	(292, 'Can view quarantined message', 73, 'view_quarantinedmessage'),
+	(293, 'Can add drop count', 74, 'add_dropcount'),
+	(294, 'Can change drop count', 74, 'change_dropcount'),
+	(295, 'Can delete drop count', 74, 'delete_dropcount'),
+	(296, 'Can view drop count', 74, 'view_dropcount'),
+	(297, 'Can add dropped message', 75, 'add_droppedmessage'),
+	(298, 'Can change dropped message', 75, 'change_droppedmessage'),
+	(299, 'Can delete dropped message', 75, 'delete_droppedmessage'),
+	(300, 'Can view dropped message', 75, 'view_droppedmessage'),
+	(301, 'Can add seen message id', 76, 'add_seenmessageid'),
+	(302, 'Can change seen message id', 76, 'change_seenmessageid'),
+	(303, 'Can delete seen message id', 76, 'delete_seenmessageid'),
+	(304, 'Can view seen message id', 76, 'view_seenmessageid'),
+	(305, 'Can add imported file', 77, 'add_importedfile'),
+	(306, 'Can change imported file', 77, 'change_importedfile'),
+	(307, 'Can delete imported file', 77, 'delete_importedfile'),
+	(308, 'Can view imported file', 77, 'view_importedfile'),
+	(309, 'Can add ingestion log', 78, 'add_ingestionlog'),
+	(310, 'Can change ingestion log', 78, 'change_ingestionlog'),
+	(311, 'Can delete ingestion log', 78, 'delete_ingestionlog'),
+	(312, 'Can view ingestion log', 78, 'view_ingestionlog'),
+	(313, 'Can add hour count', 79, 'add_hourcount'),
+	(314, 'Can change hour count', 79, 'change_hourcount'),
+	(315, 'Can delete hour count', 79, 'delete_hourcount'),
+	(316, 'Can view hour count', 79, 'view_hourcount'),
+	(317, 'Can add claimed batch', 80, 'add_claimedbatch'),
+	(318, 'Can change claimed batch', 80, 'change_claimedbatch'),
+	(319, 'Can delete claimed batch', 80, 'delete_claimedbatch'),
+	(320, 'Can view claimed batch', 80, 'view_claimedbatch'),
+	(321, 'Can add recent message', 81, 'add_recentmessage'),
+	(322, 'Can change recent message', 81, 'change_recentmessage'),
+	(323, 'Can delete recent message', 81, 'delete_recentmessage'),
+	(324, 'Can view recent message', 81, 'view_recentmessage'),
+	(325, 'Can add refused count', 82, 'add_refusedcount'),
+	(326, 'Can change refused count', 82, 'change_refusedcount'),
+	(327, 'Can delete refused count', 82, 'delete_refusedcount'),
+	(328, 'Can view refused count', 82, 'view_refusedcount'),
+	(329, 'Can add refused request', 83, 'add_refusedrequest'),
+	(330, 'Can change refused request', 83, 'change_refusedrequest'),
+	(331, 'Can delete refused request', 83, 'delete_refusedrequest'),
+	(332, 'Can view refused request', 83, 'view_refusedrequest'),
+	(333, 'Can add minute count', 84, 'add_minutecount'),
+	(334, 'Can change minute count', 84, 'change_minutecount'),
+	(335, 'Can delete minute count', 84, 'delete_minutecount'),
+	(336, 'Can view minute count', 84, 'view_minutecount'),
+	(337, 'Can add read token', 85, 'add_apitoken'),
+	(338, 'Can change read token', 85, 'change_apitoken'),
+	(339, 'Can delete read token', 85, 'delete_apitoken'),
+	(340, 'Can view read token', 85, 'view_apitoken'),
+	(341, 'Can add usage', 86, 'add_usage'),
+	(342, 'Can change usage', 86, 'change_usage'),
+	(343, 'Can delete usage', 86, 'delete_usage'),
+	(344, 'Can view usage', 86, 'view_usage'),
+	(345, 'Can add marketplace connection', 87, 'add_connection'),
+	(346, 'Can change marketplace connection', 87, 'change_connection'),
+	(347, 'Can delete marketplace connection', 87, 'delete_connection'),
+	(348, 'Can view marketplace connection', 87, 'view_connection'),
+	(349, 'Can add license', 88, 'add_license'),
+	(350, 'Can change license', 88, 'change_license'),
+	(351, 'Can delete license', 88, 'delete_license'),
+	(352, 'Can view license', 88, 'view_license'),
+	(353, 'Can add sync', 89, 'add_syncrun'),
+	(354, 'Can change sync', 89, 'change_syncrun'),
+	(355, 'Can delete sync', 89, 'delete_syncrun'),
+	(356, 'Can view sync', 89, 'view_syncrun'),
+	(357, 'Can add failed record', 90, 'add_failedrecord'),
+	(358, 'Can change failed record', 90, 'change_failedrecord'),
+	(359, 'Can delete failed record', 90, 'delete_failedrecord'),
+	(360, 'Can view failed record', 90, 'view_failedrecord'),
+	(361, 'Can add seen licenses', 91, 'add_seenlicenses'),
+	(362, 'Can change seen licenses', 91, 'change_seenlicenses'),
+	(363, 'Can delete seen licenses', 91, 'delete_seenlicenses'),
+	(364, 'Can view seen licenses', 91, 'view_seenlicenses'),
+	(365, 'Can add pending license', 92, 'add_pendinglicense'),
+	(366, 'Can change pending license', 92, 'change_pendinglicense'),
+	(367, 'Can delete pending license', 92, 'delete_pendinglicense'),
+	(368, 'Can view pending license', 92, 'view_pendinglicense'),
+	(369, 'Can add ledger', 93, 'add_ledger'),
+	(370, 'Can change ledger', 93, 'change_ledger'),
+	(371, 'Can delete ledger', 93, 'delete_ledger'),
+	(372, 'Can view ledger', 93, 'view_ledger'),
+	(373, 'Can add feedback', 94, 'add_feedback'),
+	(374, 'Can change feedback', 94, 'change_feedback'),
+	(375, 'Can delete feedback', 94, 'delete_feedback'),
+	(376, 'Can view feedback', 94, 'view_feedback'),
+	(377, 'Can add ledger license', 95, 'add_ledgerlicense'),
+	(378, 'Can change ledger license', 95, 'change_ledgerlicense'),
+	(379, 'Can delete ledger license', 95, 'delete_ledgerlicense'),
+	(380, 'Can view ledger license', 95, 'view_ledgerlicense'),
+	(381, 'Can add license alias', 96, 'add_licensealias'),
+	(382, 'Can change license alias', 96, 'change_licensealias'),
+	(383, 'Can delete license alias', 96, 'delete_licensealias'),
+	(384, 'Can view license alias', 96, 'view_licensealias'),
+	(385, 'Can add license event', 97, 'add_licenseevent'),
+	(386, 'Can change license event', 97, 'change_licenseevent'),
+	(387, 'Can delete license event', 97, 'delete_licenseevent'),
+	(388, 'Can view license event', 97, 'view_licenseevent'),
+	(389, 'Can add observation', 98, 'add_observation'),
+	(390, 'Can change observation', 98, 'change_observation'),
+	(391, 'Can delete observation', 98, 'delete_observation'),
+	(392, 'Can view observation', 98, 'view_observation'),
+	(393, 'Can add transaction', 99, 'add_transaction'),
+	(394, 'Can change transaction', 99, 'change_transaction'),
+	(395, 'Can delete transaction', 99, 'delete_transaction'),
+	(396, 'Can view transaction', 99, 'view_transaction'),
+	(397, 'Can add report reading', 100, 'add_reportreading'),
+	(398, 'Can change report reading', 100, 'change_reportreading'),
+	(399, 'Can delete report reading', 100, 'delete_reportreading'),
+	(400, 'Can view report reading', 100, 'view_reportreading'),
+	(401, 'Can add metric event', 101, 'add_metricevent'),
+	(402, 'Can change metric event', 101, 'change_metricevent'),
+	(403, 'Can delete metric event', 101, 'delete_metricevent'),
+	(404, 'Can view metric event', 101, 'view_metricevent'),
+	(405, 'Can add destination', 102, 'add_destination'),
+	(406, 'Can change destination', 102, 'change_destination'),
+	(407, 'Can delete destination', 102, 'delete_destination'),
+	(408, 'Can view destination', 102, 'view_destination'),
+	(409, 'Can add notification', 103, 'add_outboxmessage'),
+	(410, 'Can change notification', 103, 'change_outboxmessage'),
+	(411, 'Can delete notification', 103, 'delete_outboxmessage'),
+	(412, 'Can view notification', 103, 'view_outboxmessage'),
+	(413, 'Can add delivery', 104, 'add_delivery'),
+	(414, 'Can change delivery', 104, 'change_delivery'),
+	(415, 'Can delete delivery', 104, 'delete_delivery'),
+	(416, 'Can view delivery', 104, 'view_delivery'),
+	(417, 'Can add subscription', 105, 'add_subscription'),
+	(418, 'Can change subscription', 105, 'change_subscription'),
+	(419, 'Can delete subscription', 105, 'delete_subscription'),
+	(420, 'Can view subscription', 105, 'view_subscription'),
+	(421, 'Can add watch', 106, 'add_watch'),
+	(422, 'Can change watch', 106, 'change_watch'),
+	(423, 'Can delete watch', 106, 'delete_watch'),
+	(424, 'Can view watch', 106, 'view_watch'),
+	(425, 'Can add watched member', 107, 'add_watchedmember'),
+	(426, 'Can change watched member', 107, 'change_watchedmember'),
+	(427, 'Can delete watched member', 107, 'delete_watchedmember'),
+	(428, 'Can view watched member', 107, 'view_watchedmember'),
+	(429, 'Can add scheduled export', 108, 'add_scheduledexport'),
+	(430, 'Can change scheduled export', 108, 'change_scheduledexport'),
+	(431, 'Can delete scheduled export', 108, 'delete_scheduledexport'),
+	(432, 'Can view scheduled export', 108, 'view_scheduledexport'),
+	(433, 'Can add export run', 109, 'add_exportrun'),
+	(434, 'Can change export run', 109, 'change_exportrun'),
+	(435, 'Can delete export run', 109, 'delete_exportrun'),
+	(436, 'Can view export run', 109, 'view_exportrun'),
+	(437, 'Can add export file', 110, 'add_exportfile'),
+	(438, 'Can change export file', 110, 'change_exportfile'),
+	(439, 'Can delete export file', 110, 'delete_exportfile'),
+	(440, 'Can view export file', 110, 'view_exportfile'),
+	(441, 'Can add license revision', 111, 'add_licenserevision'),
+	(442, 'Can change license revision', 111, 'change_licenserevision'),
+	(443, 'Can delete license revision', 111, 'delete_licenserevision'),
+	(444, 'Can view license revision', 111, 'view_licenserevision'),
+	(445, 'Can add license outcome', 112, 'add_licenseoutcome'),
+	(446, 'Can change license outcome', 112, 'change_licenseoutcome'),
+	(447, 'Can delete license outcome', 112, 'delete_licenseoutcome'),
+	(448, 'Can view license outcome', 112, 'view_licenseoutcome'),
+	(449, 'Can add stored backtest', 113, 'add_storedbacktest'),
+	(450, 'Can change stored backtest', 113, 'change_storedbacktest'),
+	(451, 'Can delete stored backtest', 113, 'delete_storedbacktest'),
+	(452, 'Can view stored backtest', 113, 'view_storedbacktest'),
+	(453, 'Can add chance model', 114, 'add_chancemodel'),
+	(454, 'Can change chance model', 114, 'change_chancemodel'),
+	(455, 'Can delete chance model', 114, 'delete_chancemodel'),
+	(456, 'Can view chance model', 114, 'view_chancemodel'),
+	(457, 'Can add stored forecast', 115, 'add_storedforecast'),
+	(458, 'Can change stored forecast', 115, 'change_storedforecast'),
+	(459, 'Can delete stored forecast', 115, 'delete_storedforecast'),
+	(460, 'Can view stored forecast', 115, 'view_storedforecast');
 INSERT INTO public.django_celery_beat_intervalschedule VALUES
 	(1, 6, 'hours');
 INSERT INTO public.django_celery_beat_periodictask VALUES
@@ -2398,49 +2473,52 @@ INSERT INTO public.django_content_type VALUES
 	(67, 'engagement', 'alarmnight'),
 	(68, 'engagement', 'habitpart'),
 	(69, 'engagement', 'traitchange'),
-	(70, 'ingestion', 'inboxmessage'),
-	(71, 'ingestion', 'ingestionkey'),
-	(72, 'ingestion', 'quarantinedmessage'),
-	(73, 'ingestion', 'dropcount'),
-	(74, 'ingestion', 'droppedmessage'),
-	(75, 'ingestion', 'seenmessageid'),
-	(76, 'ingestion', 'importedfile'),
-	(77, 'ingestion', 'ingestionlog'),
-	(78, 'ingestion', 'hourcount'),
-	(79, 'ingestion', 'claimedbatch'),
-	(80, 'ingestion', 'recentmessage'),
-	(81, 'ingestion', 'refusedcount'),
-	(82, 'ingestion', 'refusedrequest'),
-	(83, 'ingestion', 'minutecount'),
-	(84, 'readapi', 'apitoken'),
-	(85, 'readapi', 'usage'),
-	(86, 'marketplace', 'connection'),
-	(87, 'marketplace', 'license'),
-	(88, 'marketplace', 'syncrun'),
-	(89, 'marketplace', 'failedrecord'),
-	(90, 'marketplace', 'seenlicenses'),
-	(91, 'marketplace', 'pendinglicense'),
-	(92, 'marketplace', 'ledger'),
-	(93, 'marketplace', 'feedback'),
-	(94, 'marketplace', 'ledgerlicense'),
-	(95, 'marketplace', 'licensealias'),
-	(96, 'marketplace', 'licenseevent'),
-	(97, 'marketplace', 'observation'),
-	(98, 'marketplace', 'transaction'),
-	(99, 'marketplace', 'reportreading'),
-	(100, 'marketplace', 'metricevent'),
-	(101, 'notifications', 'destination'),
-	(102, 'notifications', 'outboxmessage'),
-	(103, 'notifications', 'delivery'),
-	(104, 'notifications', 'subscription'),
-	(105, 'notifications', 'watch'),
-	(106, 'notifications', 'watchedmember'),
-	(107, 'exports', 'scheduledexport'),
-	(108, 'exports', 'exportrun'),
-	(109, 'exports', 'exportfile'),
-	(110, 'outcomes', 'licenserevision'),
-	(111, 'outcomes', 'licenseoutcome'),
-	(112, 'outcomes', 'storedbacktest');
+	(70, 'engagement', 'accountchance'),
+	(71, 'ingestion', 'inboxmessage'),
+	(72, 'ingestion', 'ingestionkey'),
+	(73, 'ingestion', 'quarantinedmessage'),
+	(74, 'ingestion', 'dropcount'),
+	(75, 'ingestion', 'droppedmessage'),
+	(76, 'ingestion', 'seenmessageid'),
+	(77, 'ingestion', 'importedfile'),
+	(78, 'ingestion', 'ingestionlog'),
+	(79, 'ingestion', 'hourcount'),
+	(80, 'ingestion', 'claimedbatch'),
+	(81, 'ingestion', 'recentmessage'),
+	(82, 'ingestion', 'refusedcount'),
+	(83, 'ingestion', 'refusedrequest'),
+	(84, 'ingestion', 'minutecount'),
+	(85, 'readapi', 'apitoken'),
+	(86, 'readapi', 'usage'),
+	(87, 'marketplace', 'connection'),
+	(88, 'marketplace', 'license'),
+	(89, 'marketplace', 'syncrun'),
+	(90, 'marketplace', 'failedrecord'),
+	(91, 'marketplace', 'seenlicenses'),
+	(92, 'marketplace', 'pendinglicense'),
+	(93, 'marketplace', 'ledger'),
+	(94, 'marketplace', 'feedback'),
+	(95, 'marketplace', 'ledgerlicense'),
+	(96, 'marketplace', 'licensealias'),
+	(97, 'marketplace', 'licenseevent'),
+	(98, 'marketplace', 'observation'),
+	(99, 'marketplace', 'transaction'),
+	(100, 'marketplace', 'reportreading'),
+	(101, 'marketplace', 'metricevent'),
+	(102, 'notifications', 'destination'),
+	(103, 'notifications', 'outboxmessage'),
+	(104, 'notifications', 'delivery'),
+	(105, 'notifications', 'subscription'),
+	(106, 'notifications', 'watch'),
+	(107, 'notifications', 'watchedmember'),
+	(108, 'exports', 'scheduledexport'),
+	(109, 'exports', 'exportrun'),
+	(110, 'exports', 'exportfile'),
+	(111, 'outcomes', 'licenserevision'),
+	(112, 'outcomes', 'licenseoutcome'),
+	(113, 'outcomes', 'storedbacktest'),
+	(114, 'outcomes', 'chancemodel'),
+	(115, 'outcomes', 'storedforecast');
 INSERT INTO public.django_migrations VALUES
 	(1, 'contenttypes', '0001_initial', now()),
 	(2, 'auth', '0001_initial', now()),
@@ -2535,58 +2613,60 @@ INSERT INTO public.django_migrations VALUES
 	(91, 'engagement', '0050_settled_alarms', now()),
 	(92, 'engagement', '0051_half_life', now()),
 	(93, 'engagement', '0052_trait_history', now()),
-	(94, 'exports', '0001_scheduled_exports', now()),
-	(95, 'exports', '0002_part_read_at', now()),
-	(96, 'exports', '0003_license_events', now()),
-	(97, 'ingestion', '0001_initial', now()),
-	(98, 'ingestion', '0002_storage', now()),
-	(99, 'ingestion', '0003_forgotten', now()),
-	(100, 'ingestion', '0004_imported_file', now()),
-	(101, 'ingestion', '0005_unusable_messages', now()),
-	(102, 'ingestion', '0006_ingestion_log', now()),
-	(103, 'ingestion', '0007_request_ids', now()),
-	(104, 'ingestion', '0008_hour_counts', now()),
-	(105, 'ingestion', '0009_too_many_traits', now()),
-	(106, 'ingestion', '0010_claimed_batches', now()),
-	(107, 'ingestion', '0011_alias_reason', now()),
-	(108, 'ingestion', '0012_live_view_and_refused_requests', now()),
-	(109, 'ingestion', '0013_words_of_outcomes', now()),
-	(110, 'ingestion', '0014_key_expiry', now()),
-	(111, 'ingestion', '0015_rate_limits', now()),
-	(112, 'ingestion', '0016_words_of_trait_drops', now()),
-	(113, 'ingestion', '0017_traces', now()),
-	(114, 'ingestion', '0018_placeholders', now()),
-	(115, 'marketplace', '0001_initial', now()),
-	(116, 'marketplace', '0002_pending_licenses', now()),
-	(117, 'marketplace', '0003_lists_in_use', now()),
-	(118, 'marketplace', '0004_names', now()),
-	(119, 'marketplace', '0005_recent_fingerprints', now()),
-	(120, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
-	(121, 'marketplace', '0007_encrypted_user_name', now()),
-	(122, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
-	(123, 'marketplace', '0009_license_ledger', now()),
-	(124, 'marketplace', '0010_report_readings', now()),
-	(125, 'marketplace', '0011_ledger_indexes', now()),
-	(126, 'marketplace', '0012_license_event_order', now()),
-	(127, 'marketplace', '0013_metric_events', now()),
-	(128, 'notifications', '0001_initial', now()),
-	(129, 'notifications', '0002_outbox_by_subject', now()),
-	(130, 'notifications', '0003_credential_expiring', now()),
-	(131, 'notifications', '0004_texts', now()),
-	(132, 'notifications', '0005_traits_of_subscriptions', now()),
-	(133, 'notifications', '0006_whole_product', now()),
-	(134, 'notifications', '0007_license_events', now()),
-	(135, 'outcomes', '0001_license_outcomes', now()),
-	(136, 'outcomes', '0002_backtests', now()),
-	(137, 'outcomes', '0003_suggestions', now()),
-	(138, 'readapi', '0001_initial', now()),
-	(139, 'readapi', '0002_usage', now()),
-	(140, 'readapi', '0003_token_rights', now()),
-	(141, 'readapi', '0004_read_token', now()),
-	(142, 'sessions', '0001_initial', now());
+	(94, 'engagement', '0053_account_chances', now()),
+	(95, 'exports', '0001_scheduled_exports', now()),
+	(96, 'exports', '0002_part_read_at', now()),
+	(97, 'exports', '0003_license_events', now()),
+	(98, 'ingestion', '0001_initial', now()),
+	(99, 'ingestion', '0002_storage', now()),
+	(100, 'ingestion', '0003_forgotten', now()),
+	(101, 'ingestion', '0004_imported_file', now()),
+	(102, 'ingestion', '0005_unusable_messages', now()),
+	(103, 'ingestion', '0006_ingestion_log', now()),
+	(104, 'ingestion', '0007_request_ids', now()),
+	(105, 'ingestion', '0008_hour_counts', now()),
+	(106, 'ingestion', '0009_too_many_traits', now()),
+	(107, 'ingestion', '0010_claimed_batches', now()),
+	(108, 'ingestion', '0011_alias_reason', now()),
+	(109, 'ingestion', '0012_live_view_and_refused_requests', now()),
+	(110, 'ingestion', '0013_words_of_outcomes', now()),
+	(111, 'ingestion', '0014_key_expiry', now()),
+	(112, 'ingestion', '0015_rate_limits', now()),
+	(113, 'ingestion', '0016_words_of_trait_drops', now()),
+	(114, 'ingestion', '0017_traces', now()),
+	(115, 'ingestion', '0018_placeholders', now()),
+	(116, 'marketplace', '0001_initial', now()),
+	(117, 'marketplace', '0002_pending_licenses', now()),
+	(118, 'marketplace', '0003_lists_in_use', now()),
+	(119, 'marketplace', '0004_names', now()),
+	(120, 'marketplace', '0005_recent_fingerprints', now()),
+	(121, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
+	(122, 'marketplace', '0007_encrypted_user_name', now()),
+	(123, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
+	(124, 'marketplace', '0009_license_ledger', now()),
+	(125, 'marketplace', '0010_report_readings', now()),
+	(126, 'marketplace', '0011_ledger_indexes', now()),
+	(127, 'marketplace', '0012_license_event_order', now()),
+	(128, 'marketplace', '0013_metric_events', now()),
+	(129, 'notifications', '0001_initial', now()),
+	(130, 'notifications', '0002_outbox_by_subject', now()),
+	(131, 'notifications', '0003_credential_expiring', now()),
+	(132, 'notifications', '0004_texts', now()),
+	(133, 'notifications', '0005_traits_of_subscriptions', now()),
+	(134, 'notifications', '0006_whole_product', now()),
+	(135, 'notifications', '0007_license_events', now()),
+	(136, 'outcomes', '0001_license_outcomes', now()),
+	(137, 'outcomes', '0002_backtests', now()),
+	(138, 'outcomes', '0003_suggestions', now()),
+	(139, 'outcomes', '0004_foresight', now()),
+	(140, 'readapi', '0001_initial', now()),
+	(141, 'readapi', '0002_usage', now()),
+	(142, 'readapi', '0003_token_rights', now()),
+	(143, 'readapi', '0004_read_token', now()),
+	(144, 'sessions', '0001_initial', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
-SELECT pg_catalog.setval('public.auth_permission_id_seq', 448, true);
+SELECT pg_catalog.setval('public.auth_permission_id_seq', 460, true);
 SELECT pg_catalog.setval('public.auth_user_groups_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_user_permissions_id_seq', 1, false);
@@ -2597,8 +2677,8 @@ SELECT pg_catalog.setval('public.django_celery_beat_crontabschedule_id_seq', 1, 
 SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
-SELECT pg_catalog.setval('public.django_content_type_id_seq', 112, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 142, true);
+SELECT pg_catalog.setval('public.django_content_type_id_seq', 115, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 144, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alarmnight_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alias_id_seq', 1, false);
@@ -2648,7 +2728,9 @@ SELECT pg_catalog.setval('public.notifications_destination_id_seq', 1, false);
 SELECT pg_catalog.setval('public.notifications_outboxmessage_id_seq', 1, false);
 SELECT pg_catalog.setval('public.notifications_subscription_id_seq', 1, false);
 SELECT pg_catalog.setval('public.notifications_watch_id_seq', 1, false);
+SELECT pg_catalog.setval('public.outcomes_chancemodel_id_seq', 1, false);
 SELECT pg_catalog.setval('public.outcomes_storedbacktest_id_seq', 1, false);
+SELECT pg_catalog.setval('public.outcomes_storedforecast_id_seq', 1, false);
 SELECT pg_catalog.setval('public.readapi_apitoken_id_seq', 1, false);
 ALTER TABLE ONLY public.engagement_account
     ADD CONSTRAINT account_external_id_per_product UNIQUE (product_id, external_id);
@@ -2708,6 +2790,8 @@ ALTER TABLE ONLY public.django_session
     ADD CONSTRAINT django_session_pkey PRIMARY KEY (session_key);
 ALTER TABLE ONLY public.engagement_account
     ADD CONSTRAINT engagement_account_pkey PRIMARY KEY (id, product_id);
+ALTER TABLE ONLY public.engagement_accountchance
+    ADD CONSTRAINT engagement_accountchance_pkey PRIMARY KEY (product_id, workspace_id, account_id, kind, license);
 ALTER TABLE ONLY public.engagement_accountengagement
     ADD CONSTRAINT engagement_accountengagement_pkey PRIMARY KEY (product_id, score_set_id, account_id);
 ALTER TABLE ONLY public.engagement_activeday
@@ -2916,6 +3000,8 @@ ALTER TABLE ONLY public.ingestion_dropcount
     ADD CONSTRAINT one_drop_count UNIQUE NULLS NOT DISTINCT (product_id, day, reason);
 ALTER TABLE ONLY public.exports_exportfile
     ADD CONSTRAINT one_export_file_per_name UNIQUE (run_id, name);
+ALTER TABLE ONLY public.outcomes_storedforecast
+    ADD CONSTRAINT one_forecast_of_a_month_a_day UNIQUE (workspace_id, measure, month, made_on);
 ALTER TABLE ONLY public.engagement_rolegrant
     ADD CONSTRAINT one_grant_per_product UNIQUE NULLS NOT DISTINCT (user_id, product_id);
 ALTER TABLE ONLY public.ingestion_importedfile
@@ -2932,12 +3018,16 @@ ALTER TABLE ONLY public.engagement_recoverycode
     ADD CONSTRAINT one_row_per_recovery_code UNIQUE (user_id, digest);
 ALTER TABLE ONLY public.engagement_eventweight
     ADD CONSTRAINT one_weight_per_event_name UNIQUE (workspace_id, event_name_id);
+ALTER TABLE ONLY public.outcomes_chancemodel
+    ADD CONSTRAINT outcomes_chancemodel_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.outcomes_licenseoutcome
     ADD CONSTRAINT outcomes_licenseoutcome_pkey PRIMARY KEY (product_id, license, kind, day);
 ALTER TABLE ONLY public.outcomes_licenserevision
     ADD CONSTRAINT outcomes_licenserevision_pkey PRIMARY KEY (product_id);
 ALTER TABLE ONLY public.outcomes_storedbacktest
     ADD CONSTRAINT outcomes_storedbacktest_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.outcomes_storedforecast
+    ADD CONSTRAINT outcomes_storedforecast_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.marketplace_pendinglicense
     ADD CONSTRAINT pending_row_once UNIQUE (run_id, key, digest);
 ALTER TABLE ONLY public.readapi_apitoken
@@ -2977,6 +3067,8 @@ CREATE INDEX auth_user_groups_user_id_6a12ed8b ON public.auth_user_groups USING 
 CREATE INDEX auth_user_user_permissions_permission_id_1fbb5f2c ON public.auth_user_user_permissions USING btree (permission_id);
 CREATE INDEX auth_user_user_permissions_user_id_a95ead1b ON public.auth_user_user_permissions USING btree (user_id);
 CREATE INDEX auth_user_username_6821ab7c_like ON public.auth_user USING btree (username varchar_pattern_ops);
+CREATE INDEX chance_by_day ON public.engagement_accountchance USING btree (product_id, workspace_id, kind, day);
+CREATE INDEX chance_order ON public.engagement_accountchance USING btree (product_id, workspace_id, kind, chance);
 CREATE INDEX daily_count_by_account ON public.engagement_dailycount USING btree (product_id, account_id, day);
 CREATE INDEX daily_count_by_day ON public.engagement_dailycount USING brin (day) WITH (autosummarize='on', pages_per_range='32');
 CREATE INDEX delivery_age ON public.notifications_delivery USING btree (attempted_at);
@@ -3045,6 +3137,7 @@ CREATE INDEX ingestion_ingestionkey_product_id_06b130ec ON public.ingestion_inge
 CREATE INDEX ingestion_quarantinedmessage_product_id_de43fd73 ON public.ingestion_quarantinedmessage USING btree (product_id);
 CREATE INDEX invite_by_expiry ON public.engagement_invite USING btree (expires_at);
 CREATE INDEX join_request_by_user ON public.engagement_joinrequest USING btree (product_id, user_id);
+CREATE INDEX latest_model ON public.outcomes_chancemodel USING btree (workspace_id, kind, age, fitted_at DESC);
 CREATE INDEX ledger_account ON public.marketplace_ledgerlicense USING btree (product_id, cloud_id);
 CREATE INDEX ledger_deadline ON public.marketplace_ledgerlicense USING btree (product_id, deadline) WHERE (deadline IS NOT NULL);
 CREATE INDEX ledger_links ON public.marketplace_ledgerlicense USING gin (links) WITH (fastupdate=off);
@@ -3087,8 +3180,10 @@ CREATE INDEX outbox_last_told ON public.notifications_outboxmessage USING btree 
 CREATE INDEX outbox_log ON public.notifications_outboxmessage USING btree (destination_id, id DESC);
 CREATE INDEX outbox_waiting ON public.notifications_outboxmessage USING btree (destination_id, id) WHERE ((state)::text = 'waiting'::text);
 CREATE INDEX outbox_waiting_subject ON public.notifications_outboxmessage USING btree (destination_id, scope, subject_id, id) WHERE ((state)::text = 'waiting'::text);
+CREATE INDEX outcomes_chancemodel_product_id_5ced19e4 ON public.outcomes_chancemodel USING btree (product_id);
 CREATE INDEX outcomes_storedbacktest_product_id_c210dcc7 ON public.outcomes_storedbacktest USING btree (product_id);
 CREATE INDEX outcomes_storedbacktest_segment_id_2e3a9b82 ON public.outcomes_storedbacktest USING btree (segment_id);
+CREATE INDEX outcomes_storedforecast_product_id_3b11cc10 ON public.outcomes_storedforecast USING btree (product_id);
 CREATE INDEX part_request_by_user ON public.engagement_partrequest USING btree (product_id, user_id);
 CREATE INDEX readapi_apitoken_owner_id_b298b606 ON public.readapi_apitoken USING btree (owner_id);
 CREATE INDEX readapi_apitoken_product_id_015dfe16 ON public.readapi_apitoken USING btree (product_id);
@@ -3265,6 +3360,10 @@ ALTER TABLE ONLY public.notifications_watch
     ADD CONSTRAINT notifications_watch_segment_id_8b1b918c_fk_engagemen FOREIGN KEY (segment_id) REFERENCES public.engagement_segment(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.notifications_watch
     ADD CONSTRAINT notifications_watch_workspace_id_eb39ad78_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.outcomes_chancemodel
+    ADD CONSTRAINT outcomes_chancemodel_product_id_5ced19e4_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.outcomes_chancemodel
+    ADD CONSTRAINT outcomes_chancemodel_workspace_id_60a9d085_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.outcomes_licenseoutcome
     ADD CONSTRAINT outcomes_licenseoutc_product_id_21b1318c_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.outcomes_licenserevision
@@ -3275,6 +3374,10 @@ ALTER TABLE ONLY public.outcomes_storedbacktest
     ADD CONSTRAINT outcomes_storedbackt_segment_id_2e3a9b82_fk_engagemen FOREIGN KEY (segment_id) REFERENCES public.engagement_segment(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.outcomes_storedbacktest
     ADD CONSTRAINT outcomes_storedbackt_workspace_id_c69a4141_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.outcomes_storedforecast
+    ADD CONSTRAINT outcomes_storedforec_product_id_3b11cc10_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.outcomes_storedforecast
+    ADD CONSTRAINT outcomes_storedforec_workspace_id_aa8f34ea_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.readapi_apitoken
     ADD CONSTRAINT readapi_apitoken_owner_id_b298b606_fk_auth_user_id FOREIGN KEY (owner_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.readapi_apitoken

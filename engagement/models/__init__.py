@@ -3,6 +3,7 @@ distributed by product."""
 
 from engagement.models.activity import DailyCount, Event, EventName
 from engagement.models.alarms import ActiveDay, Alarm, AlarmNight, HabitPart, LateDay
+from engagement.models.chances import AccountChance
 from engagement.models.changes import (
     ChangeStamp,
     EditedRule,
@@ -42,6 +43,7 @@ from engagement.models.trait_changes import TraitChange
 
 __all__ = [
     "Account",
+    "AccountChance",
     "AccountEngagement",
     "ActiveDay",
     "Alarm",

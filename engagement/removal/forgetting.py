@@ -20,7 +20,7 @@ from core.database.arrivals import take_arrivals
 from core.jobs.kinds import Blocked, Done, More, Outcome
 from core.models import Job
 from engagement import changes
-from engagement.models import Alias, ForgottenSubject, ScoreSet, TraitChange, User
+from engagement.models import AccountChance, Alias, ForgottenSubject, ScoreSet, TraitChange, User
 from engagement.models.activity import NO_ACCOUNT
 from engagement.orders import storage as orders
 from engagement.recording import attribution, moving, parting, reattribution
@@ -142,7 +142,8 @@ def _delete_scores(subject: SubjectRef, row_id: int) -> None:
     rows.filter(**{kind.id_column: row_id}).delete()
     if subject.scope == SubjectScope.ACCOUNT:
         active_days.forget_account(subject.product_id, row_id, sets)
-        TraitChange.objects.filter(product=subject.product_id, account=row_id).delete()
+        for model in (TraitChange, AccountChance):
+            model._default_manager.filter(product=subject.product_id, account=row_id).delete()
     sets.update(benchmarks_stale=True)
 
 

@@ -1,6 +1,13 @@
 """The tables of outcomes, and of what was concluded from them."""
 
 from outcomes.models.backtests import StoredBacktest
+from outcomes.models.foresight import ChanceModel, StoredForecast
 from outcomes.models.licenses import LicenseOutcome, LicenseRevision
 
-__all__ = ["LicenseOutcome", "LicenseRevision", "StoredBacktest"]
+__all__ = [
+    "ChanceModel",
+    "LicenseOutcome",
+    "LicenseRevision",
+    "StoredBacktest",
+    "StoredForecast",
+]

@@ -1,0 +1,1 @@
+"""How likely accounts are to buy, to renew, or to go quiet, as past outcomes say."""

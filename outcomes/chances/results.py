@@ -1,0 +1,71 @@
+"""What a chance is made of. It is stored as JSON, and pages, files, and the read API read it."""
+
+from datetime import date
+from enum import StrEnum
+
+import msgspec
+
+from outcomes.statistics.estimates import Estimate
+
+
+class Feature(StrEnum):
+    """What is known of an account on a day, from its activity until then and from its license."""
+
+    # Active user-days of the last 7 and 30 days.
+    USER_DAYS_7 = "user_days_7"
+    USER_DAYS_30 = "user_days_30"
+    # Users active in the last 30 days, and event names used in them.
+    USERS = "users"
+    EVENT_NAMES = "event_names"
+    IDLE_DAYS = "idle_days"
+    # Since the account was created, and since what is decided began.
+    AGE_DAYS = "age_days"
+    SEATS = "seats"
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """What moved a chance: the account's number, the median of the past cases, and by how much the
+    chance differs (-1 to 1) from the one with that median."""
+
+    feature: Feature
+    value: float
+    usual: float
+    effect: float
+
+
+class PastCase(msgspec.Struct, frozen=True):
+    """A past case that was similar at the same age, and what became of it."""
+
+    account: int
+    day: date
+    result: str
+    is_good: bool
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """Why a chance is what it is: the three facts that moved it most, those first, and the five
+    most similar past cases."""
+
+    facts: list[Fact] = []
+    similar: list[PastCase] = []
+
+
+class Bin(msgspec.Struct, frozen=True):
+    """Of past predictions with similar chances: the mean chance, and the share that was good."""
+
+    expected: float
+    observed: Estimate
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """How a model predicted outcomes that it had not seen, by walk-forward.
+
+    ``brier`` is the mean squared error of its chances, ``brier_of_share`` that of the share of good
+    outcomes known before, and ``gain`` their difference with its 95% interval.
+    """
+
+    outcomes: int
+    brier: float
+    brier_of_share: float
+    gain: Estimate
+    bins: list[Bin]
