@@ -1,9 +1,11 @@
 """The metrics and expansions of one user or account. Each part loads when it is used."""
 
 from collections.abc import Sequence
+from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from access.trail.scoring_changes import scoring_changes
 from engagement.activity import reading
 from engagement.metric_names import Scope
 from engagement.models import Workspace
@@ -44,6 +46,10 @@ class SubjectDetails:
         expansions = {name: getattr(self, f"{name}_record")() for name in names}
         if "events" in expansions:
             expansions["events_total"] = len(self.current_events)
+        if days := expansions.get("history"):
+            first_day = date.fromisoformat(days[0]["day"])
+            changes = scoring_changes(self.workspace, first_day)
+            expansions["scoring_changes"] = list(map(serializers.scoring_change, changes))
         return expansions
 
     def traits_record(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Generic, Literal, NotRequired, TypeAlias, Typ
 
 from msgspec import Meta
 
+from access.trail.scoring_changes import ScoringPart
 from engagement.insight_kinds import ActivityState, Severity, UnknownReason
 from engagement.metric_names import Scope
 from engagement.rules.rules import Condition, Match
@@ -337,6 +338,17 @@ class DayScoreRecord(TypedDict):
     score: Score
 
 
+class ScoringChangeRecord(TypedDict):
+    """Somebody changed how the workspace scores. The scores of the history are all by the latest
+    definition, also those before this day."""
+
+    day: Day
+    changed: list[ScoringPart]
+    is_suggestion: Annotated[
+        bool, Meta(description="Whether the weights were suggested by outcomes.")
+    ]
+
+
 class Expansions(TypedDict):
     traits: NotRequired[Traits]
     segments: NotRequired[list[SegmentName]]
@@ -348,6 +360,12 @@ class Expansions(TypedDict):
     ]
     events_total: NotRequired[Count]
     history: NotRequired[list[DayScoreRecord]]
+    scoring_changes: NotRequired[
+        Annotated[
+            list[ScoringChangeRecord],
+            Meta(description="With `history`: the latest 20 of its days, oldest first."),
+        ]
+    ]
 
 
 class Times(TypedDict):

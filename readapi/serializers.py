@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from access.trail.scoring_changes import ScoringChange
 from engagement.activity.false_alarms import FalseAlarms
 from engagement.activity.product import ProductActivity
 from engagement.activity.reading import Activity
@@ -234,6 +235,14 @@ def event_points(event: EventPoints) -> records.EventPointsRecord:
 
 def day_score(day: DayScore) -> records.DayScoreRecord:
     return {"day": day.day.isoformat(), "score": day.score}
+
+
+def scoring_change(change: ScoringChange) -> records.ScoringChangeRecord:
+    return {
+        "day": change.day.isoformat(),
+        "changed": list(change.parts),
+        "is_suggestion": change.is_suggestion,
+    }
 
 
 def insight(insight: Insight) -> records.InsightRecord:

@@ -151,6 +151,9 @@ _EXPANDED: Json = {
     ],
     "events_total": 2,
     "history": [{"day": "2026-09-23", "score": 79.9}, {"day": "2026-09-24", "score": 80.8}],
+    "scoring_changes": [
+        {"day": "2026-09-23", "changed": ["weights", "window"], "is_suggestion": True}
+    ],
 }
 LISTED_ACCOUNT: Json = {
     **ACCOUNT,
@@ -220,6 +223,9 @@ EXPANDED_USER: Json = FULL_USER | {
     "events": [{"name": "Report_Created", "count": 20, "weight": 1, "points": 20}],
     "events_total": 1,
     "history": [{"day": "2026-09-23", "score": 67.3}, {"day": "2026-09-24", "score": 67.3}],
+    "scoring_changes": [
+        {"day": "2026-09-23", "changed": ["weights", "window"], "is_suggestion": True}
+    ],
 }
 SEGMENT: Json = {
     "id": 22,

@@ -8,7 +8,9 @@ from typing import Any
 from django.http import Http404
 from django.utils.safestring import SafeString
 
+from access.trail.scoring_changes import scoring_changes
 from console.subjects.activity_chart import ActivitySummary, activity_summary
+from console.subjects.scoring_marks import describe_change, describe_marks
 from core import charts
 from core.time_format import format_ago
 from engagement.activity.reading import NO_ALARMS, AccountAlarms, alarms_by_account
@@ -60,6 +62,8 @@ class ScoreSummary:
     window: str = ""
     comparison: str = ""
     chart: SafeString | None = None
+    # What its vertical lines are; "" without any.
+    chart_note: str = ""
     events: Sequence[EventChange] = ()
     # The number of event names that are not listed.
     more_events: int = 0
@@ -122,6 +126,7 @@ def score_summary(
     except NotScored as reason:
         return ScoreSummary(scope, str(reason))
     is_brief = may_be_brief and getattr(row, "total_users", 0) > MANY_USERS
+    chart, note = (None, "") if is_brief else _chart(workspace, score_set, row)
     breakdown: Sequence[EventPoints] = ()
     shown_people = None
     if scope == "user":
@@ -144,7 +149,8 @@ def score_summary(
         cause="" if subject_insights else _describe_cause(events, change),
         window=_last_days(score_set.lookback_days),
         comparison=_describe_comparison(score_set),
-        chart=None if is_brief else _chart(score_set, row),
+        chart=chart,
+        chart_note=note,
         is_brief=is_brief,
         people=shown_people,
         events=events[:MAX_EVENTS_LISTED],
@@ -199,9 +205,11 @@ def score_history(workspace: Workspace, account: Account) -> ScoreSummary:
         return ScoreSummary("account", str(reason))
     totals = history.all_time_totals(score_set, "account", account.pk)
     texts = metric_texts(score_set, _compute_metrics(score_set, row, totals))
+    chart, note = _chart(workspace, score_set, row)
     return ScoreSummary(
         "account",
-        chart=_chart(score_set, row),
+        chart=chart,
+        chart_note=note,
         metrics=[(METRICS[name].label, texts[name]) for name in OF_ALL_TIME],
     )
 
@@ -276,7 +284,8 @@ def _insights(
     return insights.account_insights(score_set, row, subject_metrics, alarms)
 
 
-def _chart(score_set: ScoreSet, row: Any) -> SafeString:
+def _chart(workspace: Workspace, score_set: ScoreSet, row: Any) -> tuple[SafeString, str]:
+    """The chart, and what its vertical lines are."""
     days = history.score_history(score_set, row)
     series = [charts.Series("Score", [day.score for day in days])]
     title = f"Score over the last {HISTORY_DAYS} days"
@@ -286,7 +295,14 @@ def _chart(score_set: ScoreSet, row: Any) -> SafeString:
         numbers[-1] = row.active_users
         series.append(charts.Series("Active users", numbers, on_right=True))
         title = f"Score and active users over the last {HISTORY_DAYS} days"
-    return charts.line(title, [charts.day_label(day.day) for day in days], series, top=100)
+    labels = [charts.day_label(day.day) for day in days]
+    changes = scoring_changes(workspace, days[0].day)
+    marks = [
+        charts.Mark(index, describe_change(change))
+        for change in changes
+        if (index := (change.day - days[0].day).days) < len(days)
+    ]
+    return charts.line(title, labels, series, top=100, marks=marks), describe_marks(labels, marks)
 
 
 # --- Texts ----------------------------------------------------------------------------------

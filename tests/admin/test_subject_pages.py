@@ -1,12 +1,16 @@
 """The pages of users and accounts: scores, events, traits, and memberships."""
 
+import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+from access.models import TrailEntry
+from access.trail.scoring_changes import ACCEPTED, MAX_CHANGES
 from engagement.models import (
     Account,
     AccountEngagement,
@@ -100,6 +104,55 @@ def test_a_page_draws_the_score_of_the_last_ninety_days(root: Client, acme_rows:
     )
     html = root.get(user_page(acme_rows)).content.decode()
     assert "Score over the last 90 days" in html and "Score: 90 on 2 Mar" in html
+
+
+def changed_scoring(
+    rows: Rows, days_ago: int, *fields: str, person: str = "maya", note: str = ""
+) -> None:
+    TrailEntry.objects.create(
+        at=NOON - timedelta(days=days_ago),
+        product=rows.product,
+        person=person,
+        action=TrailEntry.Action.CHANGED,
+        kind="workspace",
+        object_id=str(rows.workspace.pk),
+        note=note,
+        changes={field: [1, 2] for field in fields},
+    )
+
+
+@pytest.mark.parametrize("page", [user_page, account_page])
+def test_the_chart_marks_changes_of_the_scoring(reader: Client, acme_rows: Rows, page: Any) -> None:
+    assert "vertical line" not in reader.get(page(acme_rows)).content.decode()
+    changed_scoring(acme_rows, 90, "default_weight")
+    changed_scoring(acme_rows, 89, "default_weight", "audience", "lookback_days", person="")
+    for _ in range(2):
+        changed_scoring(acme_rows, 1, "weight of opened", note=f"{ACCEPTED}: renewals.")
+    # What is no definition, of another workspace, or younger than the scores.
+    changed_scoring(acme_rows, 3, "name", "outcomes", "alarm_level")
+    changed_scoring(acme_rows, -1, "default_weight")
+    TrailEntry.objects.create(
+        at=NOON, kind="workspace", object_id="0", action="changed", changes={"audience": [1, 2]}
+    )
+    html = unescape(reader.get(page(acme_rows)).content.decode())
+    chart, _, below = html[html.index('<figure class="eds-chart') :].partition("</figure>")
+    assert below.lstrip().startswith(
+        '<p class="quiet">The vertical lines: 3 Dec, Somebody changed weights, window and '
+        "audience; 1 Mar, maya accepted suggested weights. All days are scored alike"
+    )
+    assert chart.count("eds-chart-mark") == 2
+    # For screen readers, for a pointer, and in the table.
+    assert "1 Mar: maya accepted suggested weights." in chart.split("</desc>")[0]
+    assert re.search(r"<title>1 Mar: [^<]*\. maya accepted suggested weights</title>", chart)
+    assert re.search(r"1 Mar</th>.*?<td>maya accepted suggested weights</td></tr>", chart)
+
+
+def test_a_chart_has_a_bounded_number_of_marks(reader: Client, acme_rows: Rows) -> None:
+    for days_ago in range(60):
+        changed_scoring(acme_rows, days_ago, "default_weight")
+    html = reader.get(user_page(acme_rows)).content.decode()
+    assert html.count("eds-chart-mark") == MAX_CHANGES
+    assert "2 Mar, maya changed weights. All days" in html
 
 
 def test_metrics_have_labels_that_people_read(root: Client, acme_rows: Rows) -> None:

@@ -88,11 +88,11 @@ def test_a_page_of_members(scope: str, name: str, acme_reads: Reads, filled: Wor
         ("events", 6),
         # The segments, and those with the account as a member.
         ("segments", 8),
-        # The benchmarks of the days.
-        ("history", 7),
+        # The benchmarks of the days, and when the scoring was changed.
+        ("history", 8),
         # The top user, and their name.
         ("insights", 8),
-        ("insights,traits,segments,events,history", 11),
+        ("insights,traits,segments,events,history", 12),
     ],
 )
 def test_an_account(
@@ -106,7 +106,7 @@ def test_a_user_with_all_expansions(acme_reads: Reads, acme: Product, filled: Wo
     address = f"/v2/users/{user_id(acme, 'ann')}"
     assert count_statements(acme_reads, address, filled) == 5
     assert (
-        count_statements(acme_reads, address, filled, expand="traits,segments,events,history") == 8
+        count_statements(acme_reads, address, filled, expand="traits,segments,events,history") == 9
     )
 
 

@@ -1,10 +1,12 @@
 """The expansions of a single account or user."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import pytest
 
+from access.models import TrailEntry
+from access.trail.scoring_changes import ACCEPTED
 from engagement.models import (
     AccountEngagement,
     Alarm,
@@ -80,6 +82,36 @@ def test_history_has_ninety_days_and_agrees_with_the_metrics(read: Any) -> None:
     assert days[f"{TODAY}"] == metrics["engagement_score"] == data["score"]
     assert days[f"{TODAY - timedelta(days=1)}"] == metrics["score_yesterday"]
     assert days[f"{TODAY - timedelta(days=7)}"] == metrics["score_last_period"]
+
+
+def test_history_says_when_the_scoring_was_changed(read: Any, filled: Workspace) -> None:
+    for days_ago, note, field in (
+        (90, "", "audience"),
+        (89, "", "half_life_days"),
+        (1, f"{ACCEPTED}: renewals.", "weight of opened"),
+        (0, "", "name"),
+    ):
+        TrailEntry.objects.create(
+            at=datetime.combine(TODAY - timedelta(days=days_ago), time(12), UTC),
+            person="maya",
+            action=TrailEntry.Action.CHANGED,
+            kind="workspace",
+            object_id=str(filled.pk),
+            note=note,
+            changes={field: [1, 2]},
+        )
+    for resource, name in (("accounts", "initech"), ("users", "ann")):
+        data = read(resource, name, "history")
+        assert data["scoring_changes"] == [
+            {
+                "day": f"{TODAY - timedelta(days=89)}",
+                "changed": ["window"],
+                "is_suggestion": False,
+            },
+            {"day": f"{TODAY - timedelta(days=1)}", "changed": ["weights"], "is_suggestion": True},
+        ]
+        assert "maya" not in str(data)
+    assert "scoring_changes" not in read("accounts", "initech", "events")
 
 
 def test_segments_are_those_with_the_subject_as_a_member(read: Any, filled: Workspace) -> None:
