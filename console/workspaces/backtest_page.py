@@ -15,6 +15,7 @@ from django.utils.text import slugify
 
 from access.pages.csv_file import csv_response
 from access.pages.pages import ExtraView, PageAdmin
+from access.trail.scoring_changes import ACCEPTED
 from console.workspaces import suggested_weights
 from core.ids import parse_id
 from engagement.models import Segment, Workspace
@@ -111,15 +112,15 @@ class BacktestPages(PageAdmin):
         """Accept the suggestion that the page showed."""
         choice = _Choice.of(self.view_url("backtest", workspace), request, workspace)
         seen_at = request.POST.get("suggested_at", "")
-        note = f"Accepted suggested weights: {KIND_TEXTS[choice.kind].title.lower()}."
+        note = f"{ACCEPTED}: {KIND_TEXTS[choice.kind].title.lower()}."
         try:
             with transaction.atomic():
                 suggestion = suggested_weights.seen_suggestion(workspace, choice.kind, seen_at)
                 suggestions.accept(workspace, suggestion)
                 self.log_change(request, workspace, note)
                 transaction.on_commit(request_rescore)
-        except suggestions.OutdatedSuggestion:
-            self.message_user(request, suggested_weights.OUTDATED_MESSAGE, messages.WARNING)
+        except suggestions.NotAccepted as reason:
+            self.message_user(request, f"{reason} Nothing was changed.", messages.WARNING)
         else:
             self.message_user(request, suggested_weights.ACCEPTED_MESSAGE)
         return redirect(choice.url() + SUGGESTION_PART)

@@ -11,7 +11,7 @@ from outcomes.suggestions.results import Suggestion, Weights
 # Of the table. A workspace may have thousands of weights; those that change are all shown.
 MAX_UNCHANGED = 30
 ACCEPTED_MESSAGE = "The workspace has the suggested weights. All scores are being computed."
-OUTDATED_MESSAGE = "The weights or the suggestion have changed meanwhile. Nothing was changed."
+OUTDATED_MESSAGE = "The suggestion has changed meanwhile."
 
 
 class Row(NamedTuple):
@@ -35,6 +35,8 @@ def section(workspace: Workspace, kind: Kind) -> dict[str, Any]:
             "verdict": texts.verdict_sentence(suggestion),
             "has_gain": suggestion.judgement and suggestion.judgement.has_gain,
             "sentences": list(texts.sentences(suggestion)),
+            "parts": suggestion.judgement.parts if suggestion.judgement else [],
+            "drift": texts.drift_sentence(suggestion),
             "suggested_at": suggested_at,
         }
         if suggestion.suggested:
@@ -43,35 +45,27 @@ def section(workspace: Workspace, kind: Kind) -> dict[str, Any]:
 
 
 def seen_suggestion(workspace: Workspace, kind: Kind, suggested_at: str) -> Suggestion:
-    """The suggestion of that time. Raises OutdatedSuggestion if it is not the latest, or suggests
-    nothing."""
+    """The suggestion of that time. Raises NotAccepted if it is not the latest."""
     latest = storage.find(workspace, kind)
-    if latest is None or latest[0].suggested is None or latest[1].isoformat() != suggested_at:
-        raise storage.OutdatedSuggestion
+    if latest is None or latest[1].isoformat() != suggested_at:
+        raise storage.NotAccepted(OUTDATED_MESSAGE)
     return latest[0]
 
 
 def _weights(workspace: Workspace, suggestion: Suggestion, suggested: Weights) -> dict[str, Any]:
-    """The table, and whether the weights can be accepted."""
-    stored = storage.stored_weights(workspace)
-    present, judgement = suggestion.present, suggestion.judgement
+    """The table, and why the weights cannot be accepted."""
+    present = suggestion.present
     other = Row("All other events", present.default_weight, suggested.default_weight)
     rows = [
         Row(name, present.weights.get(name, present.default_weight), weight)
         for name, weight in sorted(suggested.weights.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
     hidden = set([row for row in rows if not row.change][MAX_UNCHANGED:])
-    state = ""
-    if stored == suggested:
-        state = "The workspace has these weights."
-    elif stored != present:
-        state = "The weights of the workspace have changed since. Have weights suggested again."
     return {
         "windows": (_window(present), _window(suggested)),
         "rows": [other, *(row for row in rows if row not in hidden)],
         "hidden": len(hidden),
-        "state": state,
-        "may_use": not state and not (judgement and judgement.has_loss),
+        "obstacle": storage.obstacle(suggestion, storage.stored_weights(workspace)),
     }
 
 

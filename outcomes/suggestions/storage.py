@@ -17,8 +17,8 @@ from outcomes.suggestions.results import Suggestion, Weights
 JOB = "suggest weights"
 
 
-class OutdatedSuggestion(Exception):
-    """The workspace has other weights than those that the suggestion was compared with."""
+class NotAccepted(Exception):
+    """The suggestion cannot be accepted. The text is a sentence that says why."""
 
 
 def find(workspace: Workspace, kind: Kind) -> tuple[Suggestion, datetime] | None:
@@ -53,15 +53,15 @@ def accept(workspace: Workspace, suggestion: Suggestion) -> None:
     """Give the workspace the suggested weights, and request scores with them.
 
     In one transaction, which is the caller's if there is one. Workers must be woken after it
-    (``engagement.tasks.request_rescore``). Raises OutdatedSuggestion if somebody has changed the
-    weights since the suggestion was computed.
+    (``engagement.tasks.request_rescore``). Raises NotAccepted as ``obstacle()`` says.
     """
-    suggested = suggestion.suggested
-    assert suggested is not None, "Nothing is suggested."
     with transaction.atomic():
         own = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
-        if stored_weights(own) != suggestion.present:
-            raise OutdatedSuggestion
+        suggested = suggestion.suggested
+        if suggested is None:
+            raise NotAccepted("Nothing is suggested.")
+        if reason := obstacle(suggestion, stored_weights(own)):
+            raise NotAccepted(reason)
         own.lookback_days, own.half_life_days = suggested.lookback_days, suggested.half_life_days
         own.default_weight = suggested.default_weight
         own.save(update_fields=["lookback_days", "half_life_days", "default_weight", "updated_at"])
@@ -70,6 +70,18 @@ def accept(workspace: Workspace, suggestion: Suggestion) -> None:
             weight = {"weight": changes[name.name]}
             EventWeight.objects.update_or_create(weight, workspace=own, event_name=name)
         sets.request_score_set(own.pk)
+
+
+def obstacle(suggestion: Suggestion, stored: Weights) -> str:
+    """Why a workspace with the *stored* weights cannot accept the suggestion, as a sentence; "" if
+    it can."""
+    if stored == suggestion.suggested:
+        return "The workspace has these weights."
+    if stored != suggestion.present:
+        return "The weights of the workspace have changed since. Have weights suggested again."
+    if suggestion.judgement and suggestion.judgement.has_loss:
+        return "Such weights predicted worse than the present ones, so they cannot be used."
+    return ""
 
 
 def stored_weights(workspace: Workspace) -> Weights:

@@ -44,5 +44,25 @@ def sentences(suggestion: Suggestion) -> Iterator[str]:
     )
 
 
+def drift_sentence(suggestion: Suggestion) -> str:
+    """Whether outcomes of late follow from something else than those before them; "" if too
+    little is judged."""
+    parts = suggestion.judgement.parts if suggestion.judgement else []
+    aucs = [part.auc for part in parts]
+    before = [auc.low for auc in aucs[:-1] if auc]
+    if not before or (last := aucs[-1]) is None:
+        return ""
+    if last.high < min(before):
+        return (
+            f"Outcomes follow from something else than before: the AUC of the last part is "
+            f"{_number(last)} ({last.number_range}; {last.outcomes:,} outcomes), and its interval "
+            "is below those of all parts before it."
+        )
+    return (
+        "Each part was predicted by what the outcomes known before it suggested. No change can be "
+        "shown: the interval of the last part is not below those of all parts before it."
+    )
+
+
 def _number(estimate: Estimate) -> str:
     return f"{estimate.value:.2f}".replace("-", "\N{MINUS SIGN}")

@@ -1,7 +1,7 @@
 """The page of backtests suggests weights, and who may edit weights accepts them."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from html import unescape
 
 import msgspec
@@ -17,7 +17,7 @@ from outcomes.kinds import Kind
 from outcomes.models import StoredBacktest
 from outcomes.statistics.estimates import Estimate
 from outcomes.suggestions import storage
-from outcomes.suggestions.results import Judgement, Suggestion, Weights
+from outcomes.suggestions.results import Judgement, Part, Suggestion, Weights
 from tests.admin.test_backtests import address, page
 from tests.jobs import run_job
 from tests.outcomes.backtests import backtest, keep
@@ -158,7 +158,7 @@ def test_of_too_few_outcomes_nothing_is_suggested(
     text = page(member, ours, kind="renewal")
     assert sentence in text
     assert USE not in text and f"{SUGGEST} again" in text
-    assert "meanwhile" in use(member, ours)
+    assert "Nothing is suggested. Nothing was changed." in use(member, ours)
 
 
 def test_accepted_weights_are_in_use_and_in_the_trail(member: Client, ours: Workspace) -> None:
@@ -196,6 +196,71 @@ def test_only_the_suggestion_that_was_seen_is_accepted(member: Client, ours: Wor
     assert "Nothing was changed" in use(member, ours, AT - timedelta(hours=1))
     ours.refresh_from_db()
     assert ours.half_life_days is None
+
+
+@pytest.mark.parametrize(
+    ("gain", "may_use"),
+    [((0.07, 0.02, 0.12), True), ((0.01, -0.03, 0.05), True), ((-0.06, -0.1, -0.02), False)],
+)
+def test_what_the_page_does_not_offer_cannot_be_posted(
+    member: Client, ours: Workspace, gain: tuple[float, float, float], may_use: bool
+) -> None:
+    suggest(ours, with_gain(*gain))
+    text = page(member, ours, kind="renewal")
+    assert (USE in text) == may_use
+    assert ("predicted worse than the present ones, so they cannot be used" in text) != may_use
+    message = use(member, ours)
+    assert ("Nothing was changed" in message) != may_use
+    assert (storage.stored_weights(ours) == SUGGESTION.present) != may_use
+    # Used already.
+    assert "Nothing was changed" in use(member, ours)
+    assert TrailEntry.objects.filter(kind="workspace").count() == may_use
+
+
+def test_what_is_in_use_already_is_not_accepted(member: Client, ours: Workspace) -> None:
+    suggest(ours, msgspec.structs.replace(SUGGESTION, suggested=SUGGESTION.present))
+    assert USE not in page(member, ours, kind="renewal")
+    assert "The workspace has these weights. Nothing was changed." in use(member, ours)
+    assert not ScoreSet.objects.filter(workspace=ours, state=ScoreSet.State.BUILDING).exists()
+
+
+def test_the_latest_can_be_used_while_another_is_computed(member: Client, ours: Workspace) -> None:
+    suggest(ours)
+    member.post(url(ours, "suggest_weights"))
+    text = page(member, ours, kind="renewal")
+    assert USE in text and f"{SUGGEST} again" not in text
+    assert "has the suggested weights" in use(member, ours)
+
+
+def in_parts(*aucs: Estimate | None) -> Suggestion:
+    days = [date(2026, month, 1) for month in range(1, 6)]
+    parts = [
+        Part(first, last, 21, auc, PRESENT)
+        for first, last, auc in zip(days[:-1], days[1:], aucs, strict=True)
+    ]
+    judgement = Judgement(OWN, PRESENT, Estimate(0.07, 0.02, 0.12, 84), parts)
+    return msgspec.structs.replace(SUGGESTION, judgement=judgement)
+
+
+def test_each_part_has_its_auc(member: Client, ours: Workspace) -> None:
+    assert "Part by part" not in page(member, ours, kind="renewal")
+    suggest(ours)
+    assert "Part by part" not in page(member, ours, kind="renewal")
+    low = Estimate(0.51, 0.4, 0.62, 21)
+    suggest(ours, in_parts(OWN, None, OWN, low))
+    text = page(member, ours, kind="renewal")
+    assert (
+        "Part by part Outcomes follow from something else than before: the AUC of the last part is "
+        "0.51 (0.40 to 0.62; 21 outcomes), and its interval is below those of all parts before it."
+    ) in text
+    first = "2026-01-01 to 2026-02-01 21 0.78 0.70 to 0.86 0.71 0.62 to 0.80"
+    second = "2026-02-01 to 2026-03-01 21 \N{EN DASH} 0.71 0.62 to 0.80"
+    assert f"{first} {second} 2026-03-01" in text
+    suggest(ours, in_parts(OWN, low, OWN, low))
+    assert "No change can be shown" in page(member, ours, kind="renewal")
+    suggest(ours, in_parts(OWN, OWN, OWN, None))
+    text = page(member, ours, kind="renewal")
+    assert "Part by part Predicted on" in text and "No change can be shown" not in text
 
 
 def test_a_viewer_sees_it_and_changes_nothing(reader: Client, ours: Workspace) -> None:

@@ -210,7 +210,7 @@ def test_accepted_weights_become_those_of_the_workspace(acme: Product) -> None:
 def test_a_suggestion_for_other_weights_is_not_accepted(acme: Product) -> None:
     workspace = with_weights(acme)
     EventWeight.objects.filter(event_name__name="saved").update(weight=9)
-    with pytest.raises(storage.OutdatedSuggestion):
+    with pytest.raises(storage.NotAccepted, match="changed since"):
         storage.accept(workspace, SUGGESTED)
     assert not ScoreSet.objects.filter(state=ScoreSet.State.BUILDING).exists()
     workspace.refresh_from_db()
