@@ -21,16 +21,6 @@ class Kind(StrEnum):
     DORMANCY = "dormancy"
 
 
-# What people call them.
-LABELS = {
-    Kind.RENEWAL: "Renewals",
-    Kind.MONTHLY_STAY: "Monthly stays",
-    Kind.EVALUATION: "Evaluations",
-    Kind.TRAIT: "Trait",
-    Kind.DORMANCY: "Dormancy",
-}
-
-
 class Exclusion(StrEnum):
     """Why something that ended is no outcome to judge a score by."""
 

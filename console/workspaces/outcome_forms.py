@@ -5,7 +5,8 @@ from typing import Any
 from django import forms
 
 from engagement.models import Workspace
-from outcomes.kinds import LABELS, Kind
+from outcomes.backtests.texts import KIND_TEXTS
+from outcomes.kinds import Kind
 from outcomes.settings import (
     OutcomeSettings,
     describe,
@@ -53,7 +54,7 @@ class OutcomeFields(forms.ModelForm):  # type: ignore[type-arg]
         product, settings = self.instance.product, load_settings(self.instance)
         kinds = [kind for kind in kinds_with_data(product) if kind is not Kind.TRAIT]
         field: Any = self.fields["outcomes_off"]
-        field.choices = [(kind.value, LABELS[kind]) for kind in kinds]
+        field.choices = [(kind.value, KIND_TEXTS[kind].title) for kind in kinds]
         field.initial = sorted(settings.off)
         field = self.fields["bad_trait"]
         names = dict.fromkeys([*sorted(product.history_traits), settings.trait])
@@ -89,6 +90,6 @@ class OutcomeFields(forms.ModelForm):  # type: ignore[type-arg]
 
 def describe_outcomes(workspace: Workspace) -> str:
     """The kinds of outcomes that the workspace looks at, for people who may not change them."""
-    labels = ", ".join(LABELS[kind] for kind in kinds_on(workspace))
+    labels = ", ".join(KIND_TEXTS[kind].title for kind in kinds_on(workspace))
     bad = describe(load_settings(workspace), workspace.product.history_traits)
     return f"{labels}. {bad}".strip()
