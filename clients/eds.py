@@ -6,6 +6,7 @@
     eds.py list accounts sort=score min_score=50 trait=plan:pro --table
     eds.py get accounts 17 expand=traits,history
     eds.py export users expand=traits traits=plan,role > users.jsonl
+    eds.py list backtests
     eds.py watch accounts --state accounts.state --interval 60
 
 Parameters of the read API follow the resource as name=value. Each line of output is a JSON object,
@@ -23,11 +24,15 @@ from typing import Any
 
 import requests
 
-RESOURCES = ("workspaces", "accounts", "users", "segments")
+RESOURCES = ("workspaces", "accounts", "users", "segments", "backtests")
+OF_COMMAND = {"get": RESOURCES[:-1], "watch": ("accounts", "users")}
 LARGEST_PAGE = {"accounts": 500, "users": 500}
 TIMEOUT_SECONDS = 60
 ATTEMPTS = 6
-TABLE = ("id", "tracking_id", "name", "email", "score", "score_change", "last_active_at")
+TABLE = (
+    *("id", "tracking_id", "name", "email", "score", "score_change", "last_active_at"),
+    *("kind", "first_day", "last_day", "segment_id"),
+)
 
 Record = dict[str, Any]
 
@@ -112,7 +117,7 @@ def list_records(client: Client, options: argparse.Namespace) -> Iterator[Record
     remaining = options.top
     largest = LARGEST_PAGE.get(options.resource, 100)
     limit = ("limit", str(min(largest, remaining) if remaining else largest))
-    for page in client.pages(f"/v2/{options.resource}", [*options.parameters, limit]):
+    for page in client.pages(options.path, [*options.parameters, limit]):
         for record in page["data"]:
             yield record
             remaining -= 1
@@ -121,7 +126,7 @@ def list_records(client: Client, options: argparse.Namespace) -> Iterator[Record
 
 
 def get_record(client: Client, options: argparse.Namespace) -> Iterator[Record]:
-    yield client.read(f"/v2/{options.resource}/{options.id}", options.parameters)["data"]
+    yield client.read(f"{options.path}/{options.id}", options.parameters)["data"]
 
 
 def watch(client: Client, options: argparse.Namespace) -> Iterator[Record]:
@@ -134,7 +139,7 @@ def watch(client: Client, options: argparse.Namespace) -> Iterator[Record]:
     address = state.read_text().strip() if state and state.exists() else ""
     while True:
         try:
-            pages = client.pages(address or f"/v2/{options.resource}", [] if address else start)
+            pages = client.pages(address or options.path, [] if address else start)
             for page in pages:
                 yield from ({"deleted": id} for id in page["deleted"])
                 yield from ({"changed": record} for record in page["data"])
@@ -200,8 +205,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         ("watch", "what changes from now on, after all records"),
     ):
         command = commands.add_parser(name, help=help)
-        resources = ("accounts", "users") if name == "watch" else RESOURCES
-        command.add_argument("resource", choices=resources)
+        command.add_argument("resource", choices=OF_COMMAND.get(name, RESOURCES))
         if name == "get":
             command.add_argument("id", type=int)
         command.add_argument("parameters", nargs="*", type=_pair, metavar="name=value")
@@ -234,7 +238,10 @@ def main(arguments: Sequence[str] | None = None, env: Mapping[str, str] = os.env
         return 2
     client = Client(env["EDS_URL"], env["EDS_TOKEN"])
     try:
-        if options.resource != "workspaces":
+        options.path = f"/v2/{options.resource}"
+        if options.resource == "backtests":
+            options.path = f"/v2/workspaces/{options.workspace or client.workspace()}/backtests"
+        elif options.resource != "workspaces":
             options.parameters.append(("workspace_id", options.workspace or client.workspace()))
         records = COMMANDS[options.command](client, options)
         (print_table if options.table else print_lines)(records)

@@ -17,8 +17,10 @@ from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal.forgetting import forget
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
+from outcomes.kinds import Kind
 from readapi.models import Usage
 from tests.engagement.history import NOON, group, tell
+from tests.outcomes.backtests import backtest, keep
 from tests.readapi.rows import make_account
 from tests.readapi.scored import account_id, fill
 
@@ -108,6 +110,20 @@ def test_list_get_and_export(run: Run, acme: Product) -> None:
     assert [row["id"] for row in run("list", "workspaces")] == [workspace.pk]
     head, *rows = run("list", "accounts", "--table")
     assert head.split()[:4] == ["id", "tracking_id", "name", "score"] and len(rows) == 2
+
+
+def test_backtests_of_the_workspace(run: Run, workspace: Workspace) -> None:
+    assert run("list", "backtests") == []
+    keep(workspace, backtest(Kind.RENEWAL), NOON)
+    keep(workspace, backtest(Kind.DORMANCY), NOON)
+    records = run("export", "backtests", f"--workspace={workspace.pk}")
+    assert [row["kind"] for row in records] == ["renewal", "dormancy"]
+    assert len(records[0]["horizons"]) == 4
+    head, *rows = run("list", "backtests", "--top", "1", "--table")
+    assert head.split() == ["kind", "first_day", "last_day", "segment_id"]
+    assert [row.split()[:2] for row in rows] == [["renewal", "2025-03-01"]]
+    with pytest.raises(SystemExit):
+        eds.parse(["get", "backtests", "1"])
 
 
 def test_all_pages_within_the_rate_limit(
