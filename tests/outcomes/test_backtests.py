@@ -77,9 +77,12 @@ def run(world: World, kind: Kind, *arguments: Any, **options: Any) -> Backtest:
 @given(
     seed=st.integers(0, 10**6),
     kind=st.sampled_from(KINDS),
-    current=st.sampled_from([definition(7), definition(30, 0, opened=3)]),
+    current=st.sampled_from([definition(7), definition(30, 0, opened=3), definition(30, 1, 60)]),
     own=st.sampled_from(
-        [None, definition(30, 1, paid=10), definition(1), definition(7, 0, paid=1)]
+        [
+            *(None, definition(30, 1, paid=10), definition(1), definition(7, 0, paid=1)),
+            *(definition(30, 1, 20, paid=5), definition(30, 0, 180, opened=2)),
+        ]
     ),
 )
 @leaves_no_rows
