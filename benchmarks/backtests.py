@@ -1,6 +1,7 @@
 """How long the backtest of a large product takes, how much memory it needs, and how many statements
-it runs: 1,000,000 accounts, 3,000 renewals, and 400 days by default; and how long somebody waits
-for what a change of weights would have predicted.
+it runs: 1,000,000 accounts, 3,000 renewals, and 400 days by default; how long somebody waits for
+what a change of weights would have predicted; and how long the page takes that shows a backtest
+with suggested weights.
 
 Three users of each account with a renewal, and of each account of the sample that gives the
 benchmarks, have their daily counts of all days in full. Any other account has a user with four
@@ -8,15 +9,19 @@ days: none of its counts is read. No benchmark is stored, so all of them are com
 """
 
 import argparse
+from statistics import median
 from typing import LiteralString
 
+from benchmarks.pages import log_in
 from harness.command import run_command
+from harness.processes import Failed
 from harness.report import Report, Result, progress
 from harness.service import Service, temporary_service
 
 # In the background; and while somebody waits.
 SECONDS, MEMORY_MB = 10.0, 300.0
-EFFECT_SECONDS = 2.0
+EFFECT_SECONDS, PAGE_SECONDS = 2.0, 0.3
+PAGE_ROUNDS = 20
 PATIENCE = 1200.0
 SAMPLE = 1_000
 
@@ -127,6 +132,16 @@ def measure(options: argparse.Namespace) -> Report:
                 own["effect_seconds"],
                 at_most=EFFECT_SECONDS,
             )
+        own = service.run_json(
+            "-m", "benchmarks.within", "suggest_weights", str(product), timeout=PATIENCE
+        )
+        yield Result("suggested weights, seconds", own["seconds"])
+        person = log_in(service, "web")
+        if b"How weights are suggested" not in person.client.read(own["page"]):
+            raise Failed("The page shows no suggested weights.")
+        seconds = [person.client.seconds(own["page"]) for _ in range(PAGE_ROUNDS)]
+        yield Result("the page, seconds", median(seconds))
+        yield Result("the page when it took longest, seconds", max(seconds), at_most=PAGE_SECONDS)
 
 
 def fill(service: Service, accounts: int, outcomes: int) -> int:

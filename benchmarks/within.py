@@ -19,6 +19,7 @@ import psutil
 import psycopg
 from django.conf import settings
 from django.db import connection, transaction
+from django.urls import reverse
 from django.utils import timezone
 
 django.setup()
@@ -29,6 +30,7 @@ from core import credentials  # noqa: E402
 from core.database import sql  # noqa: E402
 from core.jobs import kinds  # noqa: E402
 from core.jobs.run import request, run_due, run_kinds  # noqa: E402
+from core.models import Job  # noqa: E402
 from engagement import tasks as scoring  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
 from engagement.models import (  # noqa: E402
@@ -63,6 +65,8 @@ from outcomes.backtests import backtest as backtests  # noqa: E402
 from outcomes.backtests import storage  # noqa: E402
 from outcomes.backtests.effect import would_have_predicted  # noqa: E402
 from outcomes.kinds import Kind  # noqa: E402
+from outcomes.suggestions import storage as suggestions  # noqa: E402
+from outcomes.suggestions.jobs import compute as compute_suggestion  # noqa: E402
 
 _COPY: LiteralString = """
     COPY ingestion_inboxmessage (received_at, key_digest, key_hint, payload)
@@ -392,12 +396,26 @@ def backtest(product_id: str, name: str) -> dict[str, Any]:
     }
 
 
+def suggest_weights(product_id: str) -> dict[str, Any]:
+    """Compute and store a suggestion from renewals, which have a backtest; what that took, and the
+    address of the page that shows both."""
+    workspace = Workspace.objects.get(product=int(product_id))
+    with transaction.atomic():
+        assert suggestions.request(workspace, Kind.RENEWAL, timezone.now())
+    job = Job.objects.get(kind=suggestions.JOB)
+    watch = Stopwatch()
+    compute_suggestion(job, timezone.now())
+    page = reverse("admin:engagement_workspace_backtest", args=[workspace.pk])
+    return {**watch.read(), "page": f"{page}?kind={Kind.RENEWAL}"}
+
+
 COMMANDS = {
     "backtest": backtest,
     "create_products": create_products,
     "score_all": score_all,
     "subscribe": subscribe,
     "enable": enable,
+    "suggest_weights": suggest_weights,
     "sweep": sweep,
     "compute_orders": compute_orders,
     "fill": fill,
