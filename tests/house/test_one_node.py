@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import LiteralString
 
 import msgspec
@@ -16,15 +17,20 @@ from psycopg.errors import Diagnostic
 from core.database import sql, statistics
 from engagement import export
 from engagement.messages import Message
-from engagement.models import Product, Segment
+from engagement.models import Product, Segment, TraitChange
 from engagement.recording.record import record
 from engagement.rescoring import rescore
 from engagement.search import lookup
 from engagement.segments import counts
 from harness.processes import until
 from ingestion.drain import message_ids
+from outcomes.backtests import backtest, effect, storage
+from outcomes.kinds import Kind
+from outcomes.settings import OutcomeSettings, to_json
+from outcomes.suggestions.suggesting import suggest
 from tests.database import needs_citus
 from tests.engagement.history import NOON, alias, group, identify, received, state, tell, track
+from tests.outcomes.worlds import Count, Fate, decide, definition, make_world, score_as
 from tests.readapi.scored import TODAY, account_id, fill, scores_of, user_id
 
 pytestmark = [needs_citus, pytest.mark.django_db]
@@ -100,6 +106,47 @@ def test_the_read_api(acme: Product, acme_token: str) -> None:
         with one_node():
             response = client.get(f"{address}workspace_id={workspace.pk}")
         assert response.status_code == 200, (address, response.content)
+
+
+@pytest.mark.parametrize("half_life", [None, 60])
+def test_what_became_of_accounts(acme: Product, half_life: int | None) -> None:
+    """Each kind of outcome, the scores of past days, suggested weights, and the history of
+    traits."""
+    names = [f"account {number}" for number in range(70)]
+    counts = [
+        Count(name, 1, event, ago, 1 + number % 7)
+        for number, name in enumerate(names)
+        for event, ago in (("opened", 15), ("shared", 45 + number), ("opened", 200))
+    ]
+    world = make_world(acme, counts, dict.fromkeys(names, TODAY - timedelta(days=400)))
+    kinds = (Kind.RENEWAL, Kind.MONTHLY_STAY, Kind.EVALUATION)
+    fates = [
+        Fate(name, kind, 5 + n, n % 3 > 0)
+        for kind in kinds
+        for n, name in enumerate(names)
+    ]  # fmt: skip
+    with one_node():
+        decide(world, fates)
+        decide(world, [Fate(names[0], Kind.RENEWAL, 9, False)], revision=2)
+    history = {"status": f"{TODAY - timedelta(days=300)}"}
+    Product.objects.filter(pk=acme.pk).update(history_traits=history)
+    acme.workspaces.update(outcomes=to_json(OutcomeSettings(trait="status", values=("bad",))))
+    score_as(acme, definition(30, 1, half_life, shared=3))
+    workspace = acme.workspaces.select_related("scores", "product").get()
+    with one_node():
+        tell(acme, group(names[0], -3000, status="good"), group(names[0], -2900, status="bad"))
+        results = [backtest.run(workspace, kind, TODAY) for kind in Kind]
+        suggestion = suggest(workspace, Kind.RENEWAL, TODAY)
+        other = definition(7, 0, opened=2)
+        backtest.run(workspace, Kind.RENEWAL, TODAY, other)
+        segment = workspace.segments.filter(scope="account").first()
+        backtest.run(workspace, Kind.RENEWAL, TODAY, segment=segment)
+        storage.save(workspace, None, results[0], other, NOON)
+        assert effect.would_have_predicted(scores_of(workspace), other, TODAY)
+    numbers = {result.kind: result.horizons[0].outcomes for result in results}
+    assert all(numbers[kind] for kind in (*kinds, Kind.DORMANCY)), numbers
+    assert TraitChange.objects.filter(product=acme).count() == 2
+    assert suggestion.suggested
 
 
 @pytest.mark.django_db(transaction=True)
