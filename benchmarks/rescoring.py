@@ -177,17 +177,25 @@ class Bench:
         """
         path = f"/v2/accounts?workspace_id={self._workspace}&limit={PAGE}"
         shown_set = self._read_score_set()
-        pages = [self._reader.read_json(path)["data"]]
+        pages = [self._read_scores(path)]
         command = ("benchmarks.within", "change_weight", str(self._workspace), str(weight))
         at: float = self._service.run_json("-m", *command)["at"]
         while self._read_score_set() == shown_set:
             if time.time() - at > PATIENCE:
                 raise Failed(f"Waited {PATIENCE:.0f} s in vain for the new scores.")
-            pages.append(self._reader.read_json(path)["data"])
+            pages.append(self._read_scores(path))
             time.sleep(SAMPLE_INTERVAL)
         seconds = time.time() - at
         progress(f"The weight is {weight}: scored and shown after {seconds:.1f} s.")
-        return {"seconds": seconds, **judged(pages, self._reader.read_json(path)["data"])}
+        return {"seconds": seconds, **judged(pages, self._read_scores(path))}
+
+    def _read_scores(self, path: str) -> list[Any]:
+        """The rows of a page, without the states of activity: these are decided in the background
+        after the scores are published."""
+        return [
+            {name: value for name, value in row.items() if name != "activity"}
+            for row in self._reader.read_json(path)["data"]
+        ]
 
     def _read_score_set(self) -> int:
         """The score set that readers see, or 0."""
