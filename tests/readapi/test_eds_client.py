@@ -135,8 +135,9 @@ def test_all_pages_within_the_rate_limit(
     for name in names:
         make_account(workspace, name, int(name))
     assert ids(run("export", "accounts")) == names[::-1]
-    # The workspace and eight pages, three a minute. It never met a 429.
-    assert 3 <= clock.slept <= 180
+    # The workspace and eight pages, three a minute: two waits of a second or more. It never met
+    # a 429.
+    assert 2 <= clock.slept <= 180
     assert Usage.objects.get().requests <= 3
 
 
