@@ -1,6 +1,7 @@
 """How long the night of a large product takes, how much memory its worker needs, and how many
 statements it runs: 1,000,000 accounts with 3,000,000 users by default. Then, how long the lists of
-accounts by the state of their activity take, in the read API and in the admin.
+accounts by the state of their activity and by alarms of habits take, in the read API and in the
+admin.
 
 The active days of 25 weeks are generated, and so are the daily counts of the last day. So the night
 counts that day, loads 24 weeks, decides, and writes. The first night writes what can be told of
@@ -21,6 +22,7 @@ from harness.service import Service, temporary_service
 # A night is no more than a small share of a day's scoring.
 SECONDS, MEMORY_MB = 300.0, 300.0
 PATIENCE = 3600.0
+_OF_HABITS = ("users_leaving", "key_user_quiet", "breadth_narrowing")
 # Times that each list is read.
 ROUNDS = 7
 
@@ -91,6 +93,24 @@ _SETTLED: LiteralString = """
     WHERE a.product_id = %(product)s AND a.id %% 50 = 7
     ON CONFLICT DO NOTHING
 """
+# And one in 50 has an alarm of the weekly look, of each of its signals.
+_HABITS: LiteralString = """
+    INSERT INTO engagement_alarm (product_id, workspace_id, account_id, signal, level, since,
+        outcome, is_stopped, is_replayed, window_days, observed, expected, dispersion, p, latest,
+        details)
+    SELECT a.product_id, s.workspace_id, a.id, k.signal, k.level, current_date - 9, '', false,
+           false, 28, 3, 12.5, 1.5, 0.0001, '{}', k.details::jsonb
+    FROM engagement_account a
+    JOIN engagement_scoreset s ON s.product_id = a.product_id AND s.state = 'current'
+    CROSS JOIN (VALUES
+        ('leaving', 0, '{"users": [1, 2], "quiet": 2, "regular": 4, "usual_share": 0.1,
+                         "p": 0.01}'),
+        ('key_user', 0, '{"users": [1], "share": 0.5, "last_day": "2026-01-01", "comparable": 100,
+                          "ended": 3}'),
+        ('feature', 2, '{"events": []}')) AS k(signal, level, details)
+    WHERE a.product_id = %(product)s AND a.id %% 50 = 9
+    ON CONFLICT DO NOTHING
+"""
 _SCORE_SET: LiteralString = "SELECT scores_id FROM engagement_workspace WHERE product_id = %s"
 
 
@@ -109,25 +129,26 @@ def measure(options: argparse.Namespace) -> Report:
 
 
 def lists(service: Service, product: dict[str, Any]) -> Report:
-    """How long the first page of the accounts in each state takes."""
+    """How long the first page of the accounts in each state takes, and with an alarm of habits."""
     database = service.connect()
-    database.execute(_SETTLED, {"product": product["product_id"]})
+    for statement in (_SETTLED, _HABITS):
+        database.execute(statement, {"product": product["product_id"]})
     database.execute("ANALYZE engagement_alarm, engagement_accountengagement")
     person = pages.log_in(service, "web")
     reader = Client(person.server, headers=bearer(product["api_token"]), timeout=120)
     workspace = product["workspace_id"]
     progress("Reading lists in turn.")
-    for state in ACTIVITY_LABELS:
+    own: list[tuple[str, str]] = [("activity", state) for state in ACTIVITY_LABELS]
+    own += [("insight", kind) for kind in _OF_HABITS]
+    for parameter, value in own:
+        query = f"{workspace}&{parameter}={value}"
         addresses = {
-            "read API": (reader, f"/v2/accounts?workspace_id={workspace}&activity={state}"),
-            "admin": (
-                person.client,
-                f"/admin/engagement/account/?workspace={workspace}&activity={state}",
-            ),
+            "read API": (reader, f"/v2/accounts?workspace_id={query}"),
+            "admin": (person.client, f"/admin/engagement/account/?workspace={query}"),
         }
         for name, milliseconds in in_turn(addresses, ROUNDS).items():
             seconds = milliseconds / 1000
-            yield Result(f"{name}, {state} accounts, seconds", seconds, at_most=pages.SECONDS)
+            yield Result(f"{name}, {value} accounts, seconds", seconds, at_most=pages.SECONDS)
 
 
 def fill(service: Service, product: int, accounts: int, users: int) -> None:

@@ -109,7 +109,8 @@ def list_filter(state: ListState, score_set: ScoreSet, segment: Segment | None) 
         matches &= members.members_filter(score_set, members.segment_rule(segment))
     if kind := state.filters.get("insight"):
         matches &= insight_filter(cast(InsightKind, kind), score_set)
-    matches &= alarmed_filter(score_set, state.filters.get("activity", kind or ""))
+    for name in ("insight", "activity"):
+        matches &= alarmed_filter(score_set, state.filters.get(name, ""))
     if state.filters.get("active") == "never":
         matches &= Q(last_active_at__isnull=True)
     return matches

@@ -132,22 +132,43 @@ def activity_filter(score_set: ScoreSet, state: ActivityState) -> Q:
         case "settled_lower" | "settled_higher":
             return _have(_settled(score_set, is_lower=state == "settled_lower"))
     settled = alarms_of(score_set, *DIRECTIONS).filter(_is_settled(score_set))
-    is_steady = Q(activity__isnull=False, activity=AccountEngagement.Activity.DECIDABLE)
-    is_steady = is_steady if state == "steady" else ~is_steady
-    return is_steady & ~_have(falls) & ~_have(rises) & ~_have(settled)
+    decidable = AccountEngagement.Activity.DECIDABLE
+    # The index of the undecided ones has these very conditions.
+    is_undecided = Q(activity=None) | Q(activity__gt=decidable)
+    is_steady = Q(activity__isnull=False, activity=decidable)
+    return (
+        (is_steady if state == "steady" else is_undecided)
+        & ~_have(falls)
+        & ~_have(rises)
+        & ~_have(settled)
+    )
 
 
 def alarmed_filter(score_set: ScoreSet, name: str) -> Q:
-    """For a list, besides its filter by a state or an insight: keeps the accounts with the alarm
+    """For a list, besides its filter by a state or an insight: keeps the accounts with an alarm
     that it needs. They are found first, and ranked alone: otherwise PostgreSQL walks the ranking
     from the top until a page is full, and accounts whose activity stopped are at its end."""
-    falls = {"falling", "trend_down", "stopped", "activity_stopped", "settled_lower"}
-    if name not in falls | {"rising", "trend_up", "settled_higher"}:
+    if name not in _NEEDED:
         return Q()
-    condition = Q(ended_on=None, is_stopped="stopped" in name)
-    condition = _is_settled(score_set) if "settled" in name else condition
-    alarms = alarms_of(score_set, Signal.FALL if name in falls else Signal.RISE).filter(condition)
+    condition = Q(ended_on=None)
+    if "settled" in name:
+        condition = _is_settled(score_set)
+    elif name in _FALLS:
+        condition &= Q(is_stopped="stopped" in name)
+    alarms = alarms_of(score_set, *_NEEDED[name]).filter(condition)
     return Q(AnyOf(F("account_id"), ArraySubquery(alarms.values("account_id"))))
+
+
+_FALLS = ("falling", "trend_down", "stopped", "activity_stopped", "settled_lower")
+# By state or insight: an account has none without an alarm with one of these signals.
+_NEEDED: dict[str, tuple[Signal, ...]] = {
+    **dict.fromkeys(_FALLS, (Signal.FALL,)),
+    **dict.fromkeys(("rising", "trend_up", "settled_higher"), (Signal.RISE,)),
+    "renewal_at_risk": (Signal.FALL, Signal.LEAVING),
+    "users_leaving": (Signal.LEAVING,),
+    "key_user_quiet": (Signal.KEY_USER,),
+    "breadth_narrowing": (Signal.FEATURE,),
+}
 
 
 class AnyOf(Func):

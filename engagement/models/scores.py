@@ -317,6 +317,15 @@ class AccountEngagement(Engagement):
             models.Index(
                 fields=["score_set", "last_active_at"], condition=Q(raw=0), name="account_idle"
             ),
+            # The list of accounts about whose activity nothing can be told. They have few points,
+            # so the ranking would be read nearly to its end.
+            models.Index(
+                F("score_set"),
+                F("raw").desc(),
+                F("account").desc(),
+                condition=Q(activity=None) | Q(activity__gt=0),
+                name="account_undecided",
+            ),
         ]
 
     def __str__(self) -> str:

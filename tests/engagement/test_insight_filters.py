@@ -22,18 +22,15 @@ pytestmark = pytest.mark.django_db
 
 
 def matching(score_set: ScoreSet) -> dict[str, set[str]]:
-    """The accounts that the filter of each kind keeps."""
+    """The accounts that the filter of each kind keeps, and a list by the kind."""
     rows = AccountEngagement.objects.filter(
         product_id=score_set.product_id, score_set_id=score_set.pk
-    )
-    return {
-        kind: set(
-            rows.filter(insight_filter(kind, score_set)).values_list(
-                "account__external_id", flat=True
-            )
-        )
-        for kind in INSIGHT_KINDS
-    }
+    ).values_list("account__external_id", flat=True)
+    filters = {kind: insight_filter(kind, score_set) for kind in INSIGHT_KINDS}
+    for kind, own in filters.items():
+        listed = rows.filter(own, reading.alarmed_filter(score_set, kind))
+        assert set(listed) == set(rows.filter(own))
+    return {kind: set(rows.filter(own)) for kind, own in filters.items()}
 
 
 def on_pages(score_set: ScoreSet) -> dict[str, set[str]]:

@@ -190,12 +190,18 @@ def test_members_by_score_are_one_range_of_the_ranking_index(
     assert not [node for node in nodes(page) if node["Node Type"] == "Sort"]
 
 
-@each("state", ["falling", "stopped", "rising", "settled_lower", "settled_higher"])
+BY_ALARMS = {
+    "activity": ["falling", "stopped", "rising", "settled_lower", "settled_higher"],
+    "insight": ["users_leaving", "key_user_quiet", "breadth_narrowing", "renewal_at_risk"],
+}
+
+
+@each("parameter", [f"{name}={value}" for name, values in BY_ALARMS.items() for value in values])
 def test_lists_by_alarms_rank_the_accounts_of_the_alarms(
-    state: str, plans: Any, acme_reads: Reads, filled: Workspace
+    parameter: str, plans: Any, acme_reads: Reads, filled: Workspace
 ) -> None:
     """And do not walk the ranking from the top: at its end are the accounts that stopped."""
-    address = f"/v2/accounts?workspace_id={filled.pk}&activity={state}"
+    address = f"/v2/accounts?workspace_id={filled.pk}&{parameter}"
     read = {"engagement_accountengagement"}
     rows = [
         node
@@ -205,6 +211,19 @@ def test_lists_by_alarms_rank_the_accounts_of_the_alarms(
     ]
     assert rows
     assert all("account_id = ANY" in node["Index Cond"] for node in rows)
+
+
+def test_the_list_of_undecided_accounts_is_one_range_of_their_index(
+    plans: Any, acme_reads: Reads, filled: Workspace
+) -> None:
+    """In the ranking, nearly all others come before them."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_sort = off")
+    address = f"/v2/accounts?workspace_id={filled.pk}&activity=unknown"
+    index = "account_undecided"
+    (page,) = (plan for plan in plans(acme_reads, address) if index in str(plan))
+    assert [node for node in nodes(page) if node.get("Index Name") == index]
+    assert not [node for node in nodes(page) if "Sort" in node["Node Type"]]
 
 
 @pytest.mark.parametrize(
