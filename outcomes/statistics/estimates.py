@@ -24,9 +24,14 @@ class Estimate(msgspec.Struct, frozen=True):
         return f"{self.value:.0%}"
 
     @property
+    def number(self) -> str:
+        """The number, like "0.71"."""
+        return f"{self.value:.2f}".replace("-", "\N{MINUS SIGN}")
+
+    @property
     def number_range(self) -> str:
         """The interval of a number, like "0.64 to 0.78"."""
         nearest = min(abs(self.low), abs(self.high))
-        # An interval without 0 does not look as if it had it.
-        digits = 2 if nearest >= 0.005 or self.low <= 0 <= self.high else 4
+        # An interval without 0 does not look as if it had it, unless four digits would, too.
+        digits = 4 if 0.00005 <= nearest < 0.005 and not self.low <= 0 <= self.high else 2
         return f"{self.low:.{digits}f} to {self.high:.{digits}f}".replace("-", "\N{MINUS SIGN}")

@@ -86,6 +86,8 @@ def obstacle(suggestion: Suggestion, stored: Weights) -> str:
 
 def stored_weights(workspace: Workspace) -> Weights:
     """What the workspace is to score, whether or not its scores are computed already."""
-    of_events = EventWeight.objects.filter(workspace=workspace)
+    of_events = EventWeight.objects.filter(
+        workspace=workspace, event_name__product=workspace.product_id
+    )
     own = (workspace.lookback_days, workspace.half_life_days, workspace.default_weight)
     return Weights(*own, dict(of_events.values_list("event_name__name", "weight")))

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from outcomes.backtests.texts import KIND_TEXTS
-from outcomes.statistics.estimates import Estimate
 from outcomes.suggestions.results import Suggestion
 
 
@@ -25,14 +24,14 @@ def sentences(suggestion: Suggestion) -> Iterator[str]:
     if judgement and (gain := judgement.gain):
         changed = "The gain in AUC is" if judgement.has_gain else "The AUC changed by"
         yield (
-            f"{changed} {_number(gain)} ({gain.number_range}), judged on "
+            f"{changed} {gain.number} ({gain.number_range}), judged on "
             f"{gain.outcomes:,} outcomes, each predicted {suggestion.horizon_days} days before by "
             "weights that only outcomes known until then suggested."
         )
     if judgement and (own := judgement.auc) and (present := judgement.present_auc):
         yield (
-            f"The AUC is {_number(own)} ({own.number_range}) with suggested weights and "
-            f"{_number(present)} ({present.number_range}) with the present ones. Chance gives 0.50."
+            f"The AUC is {own.number} ({own.number_range}) with suggested weights and "
+            f"{present.number} ({present.number_range}) with the present ones. Chance gives 0.50."
         )
     texts = KIND_TEXTS[suggestion.kind]
     good = suggestion.outcomes - suggestion.bad
@@ -45,24 +44,19 @@ def sentences(suggestion: Suggestion) -> Iterator[str]:
 
 
 def drift_sentence(suggestion: Suggestion) -> str:
-    """Whether outcomes of late follow from something else than those before them; "" if too
-    little is judged."""
-    parts = suggestion.judgement.parts if suggestion.judgement else []
-    aucs = [part.auc for part in parts]
+    """Whether outcomes of late follow from something else than those before them."""
+    aucs = [part.auc for part in suggestion.judgement.parts] if suggestion.judgement else []
     before = [auc.low for auc in aucs[:-1] if auc]
+    text = "Each part was predicted by what the outcomes known before it suggested."
     if not before or (last := aucs[-1]) is None:
-        return ""
+        return text
     if last.high < min(before):
         return (
             f"Outcomes follow from something else than before: the AUC of the last part is "
-            f"{_number(last)} ({last.number_range}; {last.outcomes:,} outcomes), and its interval "
+            f"{last.number} ({last.number_range}; {last.outcomes:,} outcomes), and its interval "
             "is below those of all parts before it."
         )
     return (
-        "Each part was predicted by what the outcomes known before it suggested. No change can be "
-        "shown: the interval of the last part is not below those of all parts before it."
+        f"{text} No change can be shown: the interval of the last part is not below those of all "
+        "parts before it."
     )
-
-
-def _number(estimate: Estimate) -> str:
-    return f"{estimate.value:.2f}".replace("-", "\N{MINUS SIGN}")

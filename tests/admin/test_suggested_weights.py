@@ -260,7 +260,7 @@ def test_each_part_has_its_auc(member: Client, ours: Workspace) -> None:
     assert "No change can be shown" in page(member, ours, kind="renewal")
     suggest(ours, in_parts(OWN, OWN, OWN, None))
     text = page(member, ours, kind="renewal")
-    assert "Part by part Predicted on" in text and "No change can be shown" not in text
+    assert "suggested. Predicted on" in text and "No change can be shown" not in text
 
 
 def test_a_viewer_sees_it_and_changes_nothing(reader: Client, ours: Workspace) -> None:

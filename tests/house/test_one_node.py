@@ -108,6 +108,7 @@ def test_the_read_api(acme: Product, acme_token: str) -> None:
         assert response.status_code == 200, (address, response.content)
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("half_life", [None, 60])
 def test_what_became_of_accounts(acme: Product, half_life: int | None) -> None:
     """Each kind of outcome, the scores of past days, suggested weights, and the history of
@@ -125,7 +126,7 @@ def test_what_became_of_accounts(acme: Product, half_life: int | None) -> None:
         for kind in kinds
         for n, name in enumerate(names)
     ]  # fmt: skip
-    with one_node():
+    with transaction.atomic(), one_node():
         decide(world, fates)
         decide(world, [Fate(names[0], Kind.RENEWAL, 9, False)], revision=2)
     history = {"status": f"{TODAY - timedelta(days=300)}"}
@@ -133,7 +134,7 @@ def test_what_became_of_accounts(acme: Product, half_life: int | None) -> None:
     acme.workspaces.update(outcomes=to_json(OutcomeSettings(trait="status", values=("bad",))))
     score_as(acme, definition(30, 1, half_life, shared=3))
     workspace = acme.workspaces.select_related("scores", "product").get()
-    with one_node():
+    with transaction.atomic(), one_node():
         tell(acme, group(names[0], -3000, status="good"), group(names[0], -2900, status="bad"))
         results = [backtest.run(workspace, kind, TODAY) for kind in Kind]
         suggestion = suggest(workspace, Kind.RENEWAL, TODAY)
