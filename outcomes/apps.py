@@ -11,3 +11,4 @@ class OutcomesConfig(AppConfig):
         # Models cannot be imported earlier.
         import_module("outcomes.backtests.jobs").register()
         import_module("outcomes.suggestions.jobs").register()
+        import_module("outcomes.chances.jobs").register()

@@ -44,7 +44,8 @@ class Outcome:
     ``result`` says it more exactly, such as *renewed_lower*. ``known_on`` is the first day with
     evidence of it. ``answered_on`` is the first day on which the customer had said it, by
     cancelling, unsubscribing, or renewing early; None before the day itself. ``began_on`` is the
-    first day of what was decided, such as the term or the evaluation.
+    first day of what was decided, such as the term or the evaluation. ``seats`` are those of its
+    last state, None if unknown.
     """
 
     account_id: int
@@ -54,6 +55,12 @@ class Outcome:
     known_on: date
     answered_on: date | None
     began_on: date
+    seats: int | None = None
+
+    def is_answered(self, day: date) -> bool:
+        """Whether somebody could know on the day what becomes of it: a prediction of then is
+        none."""
+        return self.known_on <= day or (self.answered_on is not None and self.answered_on <= day)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from outcomes.settings import kinds_on, load_settings
 from outcomes.sources import dormancy, licenses, traits
 
 LIMIT = 5_000
+# Workers of this queue compute what follows from outcomes. Scoring has workers of its own.
+QUEUE = "backtests"
 
 
 def available_kinds(workspace: Workspace) -> list[Kind]:

@@ -7,7 +7,9 @@ from core import wakeups
 from core.database.retries import leave_retry_to_beat
 from core.jobs.run import run_due
 from core.jobs.shares import time_limit
-from outcomes.backtests import jobs
+from outcomes.backtests import jobs as backtests
+from outcomes.chances import jobs as chances
+from outcomes.reading import QUEUE
 
 # Seconds after which the task ends, so that others get their turn.
 RUN_SECONDS = 10.0
@@ -16,10 +18,11 @@ RUN_SECONDS = 10.0
 @shared_task
 @leave_retry_to_beat("compute backtests")
 def run() -> None:
-    """Compute the backtests that are missing, outdated, or requested."""
+    """Compute the backtests and chances that are missing, outdated, or requested."""
     out_of_time = time_limit(RUN_SECONDS)
-    jobs.request_due(timezone.now())
-    run_due(jobs.QUEUE, timezone.now, out_of_time)
+    backtests.request_due(timezone.now())
+    chances.request_due(timezone.now())
+    run_due(QUEUE, timezone.now, out_of_time)
     if out_of_time():
         request_run()
 

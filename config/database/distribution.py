@@ -151,6 +151,7 @@ TABLES: dict[str, Placement] = {
     "notifications_outboxmessage": _OUTBOX,
     "notifications_delivery": _OUTBOX,
     "outcomes_storedbacktest": _SMALL,
+    "outcomes_chancelook": _SMALL,
     "outcomes_chancemodel": _SMALL,
     "outcomes_storedforecast": _SMALL,
     "exports_scheduledexport": _SMALL,

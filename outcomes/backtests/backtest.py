@@ -9,7 +9,7 @@ from engagement.models import ScoreSet, Segment, Workspace
 from engagement.rescoring.what_if import ScoringDefinition, scoring_definition
 from engagement.segments import members
 from outcomes.backtests.evaluation import evaluate
-from outcomes.backtests.predictions import day_of_prediction, is_answered, predictions
+from outcomes.backtests.predictions import day_of_prediction, predictions
 from outcomes.backtests.results import Backtest
 from outcomes.kinds import Exclusion, Kind, Outcome, OutcomeSet
 from outcomes.past_scores.late_events import late_share
@@ -70,9 +70,7 @@ def _events_from(today: date) -> date:
 def _pairs(kind: Kind, outcomes: Sequence[Outcome], days: int) -> list[Pair]:
     """The scores that predictions need: not those of outcomes that were answered by then."""
     with_days = ((outcome, day_of_prediction(kind, outcome, days)) for outcome in outcomes)
-    return [
-        (outcome.account_id, day) for outcome, day in with_days if not is_answered(outcome, day)
-    ]
+    return [(outcome.account_id, day) for outcome, day in with_days if not outcome.is_answered(day)]
 
 
 # --- Outcomes -------------------------------------------------------------------------------

@@ -16,10 +16,8 @@ from engagement.models import Segment, Workspace
 from engagement.rescoring.what_if import scoring_definition
 from outcomes.backtests import storage
 from outcomes.models import StoredBacktest
-from outcomes.reading import available_kinds
+from outcomes.reading import QUEUE, available_kinds
 
-# Scoring has workers of its own, which backtests do not use.
-QUEUE = "backtests"
 # After new scores or outcomes, and in any case. The first bounds the share of the time that
 # backtests take, however often people edit weights and a marketplace reports.
 AFTER_CHANGES, ALWAYS = timedelta(minutes=15), timedelta(days=7)

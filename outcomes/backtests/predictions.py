@@ -33,13 +33,6 @@ def day_of_prediction(kind: Kind, outcome: Outcome, days: int) -> date:
     return before - timedelta(days=days)
 
 
-def is_answered(outcome: Outcome, day: date) -> bool:
-    """Whether somebody could know on the day what becomes of it: a prediction of then is none."""
-    return outcome.known_on <= day or (
-        outcome.answered_on is not None and outcome.answered_on <= day
-    )
-
-
 def predictions(
     kind: Kind, outcomes: Sequence[Outcome], days: int, scores: Mapping[Pair, PastScore]
 ) -> Predictions:
@@ -51,7 +44,7 @@ def predictions(
     for outcome in outcomes:
         day = day_of_prediction(kind, outcome, days)
         score = scores.get((outcome.account_id, day))
-        if is_answered(outcome, day):
+        if outcome.is_answered(day):
             already_answered += 1
         elif score is None or (kind is Kind.EVALUATION and day < outcome.began_on):
             without_data += 1

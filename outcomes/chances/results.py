@@ -17,8 +17,8 @@ class Feature(StrEnum):
     # Users active in the last 30 days, and event names used in them.
     USERS = "users"
     EVENT_NAMES = "event_names"
+    # Days since the last scored event, and since the account was created.
     IDLE_DAYS = "idle_days"
-    # Since the account was created, and since what is decided began.
     AGE_DAYS = "age_days"
     SEATS = "seats"
 

@@ -11,7 +11,7 @@ class ChanceModel(models.Model):
     decision. ``outcomes`` and ``good`` are what it was learned from. ``coefficients`` is None while
     these are too few: then all have the share of good ones. ``proof`` is an
     ``outcomes.chances.results.Proof`` as JSON, None as long as nothing can be judged. ``revision``
-    is that of the license ledger.
+    is that of the license ledger, and ``score_set_id`` the set that says which events count.
     """
 
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, related_name="+")
@@ -22,6 +22,7 @@ class ChanceModel(models.Model):
     age = models.SmallIntegerField()
     fitted_at = models.DateTimeField()
     revision = models.BigIntegerField(null=True)
+    score_set_id = models.BigIntegerField(null=True)
     outcomes = models.IntegerField()
     good = models.IntegerField()
     coefficients = models.JSONField(null=True)
@@ -34,6 +35,21 @@ class ChanceModel(models.Model):
 
     def __str__(self) -> str:
         return f"model {self.pk} of {self.kind} in workspace {self.workspace_id}"
+
+
+class ChanceLook(models.Model):
+    """The last look at the chances of a workspace: when it began, and what it began with, the
+    ``revision`` of the license ledger (None without one) and the set of scores."""
+
+    workspace = models.OneToOneField(
+        "engagement.Workspace", on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    looked_at = models.DateTimeField()
+    revision = models.BigIntegerField(null=True)
+    score_set_id = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"look at workspace {self.workspace_id} at {self.looked_at}"
 
 
 class StoredForecast(models.Model):

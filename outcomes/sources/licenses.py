@@ -108,7 +108,8 @@ _READ: LiteralString = """
                row_number() OVER (PARTITION BY reason
                    ORDER BY hashtextextended(license || ' ' || day, 0), license, day) AS place
         FROM units u)
-    SELECT reason, total, account_id, day, result, known_on, answered_on, began_on FROM numbered
+    SELECT reason, total, account_id, day, result, known_on, answered_on, began_on, seats
+    FROM numbered
     WHERE place <= CASE WHEN reason = '' THEN %(limit)s ELSE 1 END
     ORDER BY day, account_id, license
 """
@@ -118,10 +119,10 @@ def read(product_id: int, kind: Kind, today: date, limit: int) -> OutcomeSet:
     """The outcomes of the product's licenses that were known on that day."""
     parameters = {"product": product_id, "kind": kind.value, "today": today, "limit": limit}
     outcomes, totals = [], {}
-    for reason, total, account, day, result, *days in sql.fetch(_READ, parameters):
+    for reason, total, account, day, result, *more in sql.fetch(_READ, parameters):
         totals[reason] = total
         if not reason:
-            outcomes.append(Outcome(account, day, result in _GOOD, result, *days))
+            outcomes.append(Outcome(account, day, result in _GOOD, result, *more))
     count = totals.pop("", 0)
     return OutcomeSet(
         kind,

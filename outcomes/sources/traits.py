@@ -26,7 +26,8 @@ class Bad(NamedTuple):
     below: float | None
 
 
-_IS_BAD: LiteralString = r"""
+# Whether the text {value} is bad.
+IS_BAD: LiteralString = r"""
     (lower({value}) = ANY(%(values)b::text[])
      OR CASE WHEN %(below)s::float8 IS NOT NULL AND {value} ~ '^-?[0-9]+([.][0-9]+)?$'
         THEN {value}::float8 < %(below)s::float8 ELSE false END)
@@ -56,9 +57,9 @@ _SAMPLE: LiteralString = f"""
             SELECT min(c.day) FROM engagement_traitchange c
             WHERE c.product_id = %(product)s AND c.account_id = s.account_id
               AND c.name = %(trait)s AND c.day BETWEEN s.day AND s.last
-              AND {_IS_BAD.format(value="c.value")}) AS bad_on
+              AND {IS_BAD.format(value="c.value")}) AS bad_on
         FROM states s
-        WHERE s.value <> '' AND NOT {_IS_BAD.format(value="s.value")}),
+        WHERE s.value <> '' AND NOT {IS_BAD.format(value="s.value")}),
     judged AS (
         SELECT d.*, CASE WHEN EXISTS (
             SELECT FROM engagement_dailycount e

@@ -8,9 +8,9 @@ from core.database import nodes, sql
 from core.jobs import kinds, run
 from core.jobs.kinds import Blocked, Done, Outcome, StepFailed
 from core.models import Job
-from outcomes.backtests.jobs import QUEUE
 from outcomes.kinds import Kind
 from outcomes.models import StoredBacktest
+from outcomes.reading import QUEUE
 from outcomes.suggestions import storage
 
 # Longer than reading the counts of all outcomes, and learning from them, may take.

@@ -7,7 +7,7 @@ import numpy as np
 
 from engagement.models import Workspace
 from engagement.rescoring.what_if import ScoringDefinition, scoring_definition
-from outcomes.backtests.predictions import day_of_prediction, is_answered
+from outcomes.backtests.predictions import day_of_prediction
 from outcomes.kinds import Kind, Outcome
 from outcomes.past_scores.days import half_life_of
 from outcomes.reading import read_outcomes
@@ -35,7 +35,7 @@ def suggest(workspace: Workspace, kind: Kind, today: date) -> Suggestion:
         for outcome in read.outcomes
         if (day := day_of_prediction(kind, outcome, HORIZON_DAYS))
         and outcome.known_on <= today
-        and not is_answered(outcome, day)
+        and not outcome.is_answered(day)
         and (kind is not Kind.EVALUATION or outcome.began_on <= day)
     ]
     outcomes.sort(key=lambda pair: (pair[0], pair[1].account_id))

@@ -14,6 +14,7 @@ from outcomes.backtests import backtest, jobs, storage
 from outcomes.backtests.results import Backtest, Verdict
 from outcomes.kinds import Kind
 from outcomes.models import LicenseOutcome, LicenseRevision, StoredBacktest
+from outcomes.reading import QUEUE
 from outcomes.sources import licenses
 from tests.engagement.history import NOON
 from tests.engagement.nights.kills import kill_at_each
@@ -34,7 +35,7 @@ def work(now: datetime) -> int:
     """What is due is computed; return how many backtests."""
     jobs.request_due(now)
     before = set(StoredBacktest.objects.values_list("pk", "computed_at"))
-    run.run_due(jobs.QUEUE, lambda: now)
+    run.run_due(QUEUE, lambda: now)
     return len(set(StoredBacktest.objects.values_list("pk", "computed_at")) - before)
 
 
@@ -121,12 +122,12 @@ def test_a_request_is_worked_off_and_says_how_far_it_is(world: World) -> None:
     workspace = workspace_of(world)
     work(NOON)
     storage.request(workspace, None, NOON + DAY)
-    run.run_due(jobs.QUEUE, lambda: NOON + DAY, lambda: True)
+    run.run_due(QUEUE, lambda: NOON + DAY, lambda: True)
     assert storage.progress(workspace) == "Computing: 1 of 4 kinds."
     Job.objects.filter(kind=storage.OF_WORKSPACE).update(is_paused=True)
     assert storage.progress(workspace) == "Computing is interrupted: somebody has paused it."
     Job.objects.filter(kind=storage.OF_WORKSPACE).update(is_paused=False)
-    run.run_due(jobs.QUEUE, lambda: NOON + DAY)
+    run.run_due(QUEUE, lambda: NOON + DAY)
     assert storage.progress(workspace) == ""
     assert set(StoredBacktest.objects.values_list("computed_at")) == {(NOON + DAY,)}
 

@@ -7,6 +7,7 @@ from engagement.models import Product
 from outcomes.backtests import jobs
 from outcomes.backtests.effect import would_have_predicted
 from outcomes.kinds import Kind
+from outcomes.reading import QUEUE
 from tests.engagement.history import NOON
 from tests.jobs import run_due_jobs
 from tests.outcomes import plain
@@ -44,7 +45,7 @@ def world(acme: Product) -> World:
 
 def test_it_is_said_with_an_interval_and_paired(world: World) -> None:
     jobs.request_due(NOON)
-    run_due_jobs(jobs.QUEUE, NOON)
+    run_due_jobs(QUEUE, NOON)
     own, changed = definition(7, opened=5, shared=0), definition(30, opened=0, shared=3)
     effect = would_have_predicted(current_set(world), changed, TODAY)
     assert effect and (effect.kind, effect.days) == (Kind.RENEWAL, 60)
@@ -64,7 +65,7 @@ def test_nothing_is_said_without_a_backtest_or_a_change(world: World) -> None:
     changed = definition(30, opened=0, shared=3)
     assert would_have_predicted(current_set(world), changed, TODAY) is None
     jobs.request_due(NOON)
-    run_due_jobs(jobs.QUEUE, NOON)
+    run_due_jobs(QUEUE, NOON)
     scores = current_set(world)
     same = definition(7, shared=0, opened=5)._replace(audience={"match": "all", "conditions": []})
     assert would_have_predicted(scores, same, TODAY) is None

@@ -1,0 +1,129 @@
+"""Foresight: worlds in which the chances of evaluations are planted are judged by the service's own
+functions. Chances must tell more than the share of all does, mean what they say, and claim nothing
+where nothing is to be known.
+"""
+
+import argparse
+import multiprocessing
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.command import run_command
+from harness.report import Report, Result, Table, progress
+from outcomes.chances.model import PastCases, as_past_cases, learn, predict
+from outcomes.chances.proof import prove, walk_forward
+from outcomes.kinds import Outcome
+from proofs.foresight_worlds import DECISIONS, Evaluations, evaluations
+
+Array = npt.NDArray[Any]
+Figures = dict[str, float]
+
+# --- Evaluations ----------------------------------------------------------------------------------
+
+AGE, BOUGHT = 7, 0.35
+# Evaluations of a world. Of 40, there are hardly ever 20 of each class.
+SIZES = (40, 100, 200, 400, 1_500)
+# Of the bins, whose intervals miss 5% by chance; and of what the truth gains, this share.
+LEAST_CALIBRATED, LEAST_OF_TRUTH = 0.9, 0.5
+MOST_CLAIMS = 0.05
+NOTHING = "nothing"
+
+
+def past_cases(planted: Evaluations) -> PastCases:
+    days = [began_on + timedelta(days=AGE) for began_on in planted.began_on]
+    outcomes = [
+        Outcome(number, known_on, bool(is_good), "", known_on, None, began_on)
+        for number, (began_on, known_on, is_good) in enumerate(
+            zip(planted.began_on, planted.known_on, planted.is_good, strict=True)
+        )
+    ]
+    return as_past_cases(outcomes, days, planted.features)
+
+
+def evaluations_of(seed: int) -> list[tuple[str, Figures]]:
+    """The figures of a world of each size and decision."""
+    return [
+        (f"{number:,} evaluations, {decision} decides", figures)
+        for decision in DECISIONS
+        for number in SIZES
+        if (figures := _judged(evaluations(number, decision, AGE, seed, BOUGHT), decision))
+    ]
+
+
+def _judged(planted: Evaluations, decision: str) -> Figures:
+    """What the proof says of a world, and what the truth would have said of the same evaluations;
+    nothing if the service says that there are too few."""
+    cases = past_cases(planted)
+    proof = prove(cases)
+    if proof is None:
+        return {}
+    own = ~np.isnan(walk_forward(cases)[0])
+    truth = float(((planted.chances - planted.is_good)[own] ** 2).mean())
+    hits = [bin.observed.low <= bin.expected <= bin.observed.high for bin in proof.bins]
+    return {
+        "gain": proof.gain.value,
+        "gain of the truth": proof.brier_of_share - truth,
+        "gains claimed": proof.gain.low > 0,
+        "bins": len(hits),
+        "calibrated": sum(hits),
+        **_intervals(cases, decision),
+    }
+
+
+def _intervals(cases: PastCases, decision: str) -> Figures:
+    """How often the intervals of the last model have the chances of other evaluations in them."""
+    model = learn(cases, np.arange(len(cases.is_good)))
+    if model is None:
+        return {}
+    others = evaluations(400, decision, AGE, 10**6 + len(cases.is_good), BOUGHT)
+    _, low, high = predict(model, others.features)
+    is_inside = (low <= others.chances) & (others.chances <= high)
+    return {"interval has the chance": float(is_inside.mean()), "width": float((high - low).mean())}
+
+
+def _results(name: str, worlds: list[Figures]) -> Iterator[Result]:
+    """What a world must be, of the means over all."""
+    mean = {figure: float(np.mean([world[figure] for world in worlds])) for figure in worlds[0]}
+    if NOTHING in name:
+        yield Result(f"{name}: gains claimed", round(mean["gains claimed"], 3), at_most=MOST_CLAIMS)
+    else:
+        share = mean["gain"] / mean["gain of the truth"]
+        yield Result(f"{name}: of the truth's gain", round(share, 3), at_least=LEAST_OF_TRUTH)
+    if mean["bins"]:
+        calibrated = round(mean["calibrated"] / mean["bins"], 3)
+        yield Result(f"{name}: bins calibrated", calibrated, at_least=LEAST_CALIBRATED)
+
+
+# --- The command ----------------------------------------------------------------------------------
+
+
+def measure(options: argparse.Namespace) -> Report:
+    all_figures: dict[str, list[Figures]] = defaultdict(list)
+    seeds = range(options.seed, options.seed + options.worlds)
+    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
+        for number, worlds in enumerate(pool.imap_unordered(evaluations_of, seeds), 1):
+            progress(f"{number} of {options.worlds} seeds")
+            for name, figures in worlds:
+                all_figures[name].append(figures)
+    rows = []
+    for name, own in sorted(all_figures.items()):
+        yield from _results(name, own)
+        for figure in own[0]:
+            mean = float(np.mean([world[figure] for world in own]))
+            rows.append({"": f"{name}: {figure}", "mean": round(mean, 4), "worlds": len(own)})
+    yield Table("All figures", rows)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--worlds", type=int, default=40, help="worlds of each kind")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--processes", type=int, default=2, help="worlds at a time")
+
+
+if __name__ == "__main__":
+    run_command("proofs.foresight", __doc__, arguments, measure)

@@ -1,0 +1,363 @@
+"""Chances are found in the background each night, and nothing stays of what is decided or gone."""
+
+from datetime import datetime, timedelta
+
+import msgspec
+import pytest
+
+from core.database import clocks
+from core.jobs import run
+from core.models import Job
+from engagement.models import AccountChance, Product, Workspace
+from engagement.recording.suppression import SubjectRef, SubjectScope
+from engagement.removal import deletion, forgetting
+from engagement.removal.jobs import DELETE_PRODUCT
+from outcomes import tasks
+from outcomes.chances import jobs, looking, storage
+from outcomes.chances.results import Evidence
+from outcomes.kinds import Kind
+from outcomes.models import ChanceLook, ChanceModel, LicenseOutcome, LicenseRevision, StoredForecast
+from outcomes.reading import QUEUE
+from outcomes.sources import licenses
+from outcomes.sources.licenses import OutcomeRow
+from outcomes.statistics.rates import wilson
+from tests.engagement.history import NOON
+from tests.engagement.nights.kills import kill_at_each
+from tests.jobs import run_job
+from tests.outcomes.test_backtest_jobs import Clock
+from tests.outcomes.test_chances import an_open
+from tests.outcomes.worlds import (
+    DAY,
+    TODAY,
+    Count,
+    Fate,
+    World,
+    decide,
+    definition,
+    make_world,
+    score_as,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+RUNNING = ("eager", "idle")
+PAST = 60
+
+
+def past(number: int) -> str:
+    return f"past {number}"
+
+
+def evaluation_world(product: Product, decided: int = PAST) -> World:
+    """Evaluations of 30 days, a day apart: those of even numbers were used each day and bought, as
+    the eager one is; the others were opened once."""
+    ends = {past(n): 3 + n for n in range(decided)}
+    began = {name: days + 30 for name, days in ends.items()} | dict.fromkeys(RUNNING, 10)
+    counts = []
+    for place, (name, ago) in enumerate(began.items()):
+        is_used = name == "eager" or (name != "idle" and place % 2 == 0)
+        days_of_use = range(12) if is_used else range(1)
+        counts += [
+            Count(name, user, "opened", ago - day)
+            for day in days_of_use
+            for user in range(1, 2 + is_used)
+            if ago >= day
+        ]
+    world = make_world(product, counts, {name: TODAY - ago * DAY for name, ago in began.items()})
+    fates = [
+        Fate(name, Kind.EVALUATION, days, n % 2 == 0 and n % 14 != 0, 0, None, 30)
+        for n, (name, days) in enumerate(ends.items())
+    ]
+    decide(world, fates)
+    rows = [an_open(f"of {name}", 10, 20, cloud_id=name) for name in RUNNING]
+    store(product, *rows)
+    score_as(product, definition(7))
+    return world
+
+
+def store(product: Product, *rows: OutcomeRow) -> None:
+    licenses.replace(product.pk, sorted({row.license for row in rows}), rows)
+    LicenseRevision.objects.get_or_create(product=product, defaults={"revision": 1})
+
+
+@pytest.fixture
+def world(acme: Product) -> World:
+    return evaluation_world(acme)
+
+
+def workspace_of(world: World) -> Workspace:
+    return Workspace.objects.select_related("scores", "product").get(product=world.product)
+
+
+def work(now: datetime) -> bool:
+    """Do what is due. Returns whether chances were."""
+    jobs.request_due(now)
+    is_due = Job.objects.filter(kind=storage.JOB).exists()
+    run_job(storage.JOB, now)
+    assert not Job.objects.filter(kind=storage.JOB).exists()
+    return is_due
+
+
+def chances(world: World, kind: Kind = Kind.EVALUATION) -> dict[str, AccountChance]:
+    return {row.license: row for row in storage.running(workspace_of(world), kind)}
+
+
+def version_of(world: World) -> int:
+    version = chances(world)["of idle"].version
+    assert version is not None
+    return version
+
+
+def test_running_evaluations_get_chances_with_evidence(world: World) -> None:
+    assert storage.looked_at(workspace_of(world)) is None
+    assert work(NOON)
+    own = chances(world)
+    eager, idle = own["of eager"], own["of idle"]
+    assert eager.chance > 0.7 > 0.3 > idle.chance
+    for row in (eager, idle):
+        assert 0 <= row.low < row.chance < row.high <= 1 and not row.is_share
+        assert (row.outcomes, row.looked_on, row.seats) == (PAST, TODAY, 12)
+        assert (row.began_on, row.day) == (TODAY - 10 * DAY, TODAY + 20 * DAY)
+        model = storage.models(workspace_of(world), Kind.EVALUATION)[7]
+        assert row.version == model.pk and (model.outcomes, model.good) == (PAST, 25)
+        evidence = storage.evidence_of(row)
+        assert len(evidence.similar) == 5 and 1 <= len(evidence.facts) <= 3
+        assert all((fact.effect > 0) == (row is eager) for fact in evidence.facts[:1])
+        assert msgspec.convert(msgspec.to_builtins(evidence), Evidence) == evidence
+    assert {case.is_good for case in storage.evidence_of(idle).similar} == {False}
+    assert storage.looked_at(workspace_of(world)) == NOON
+    proof = storage.proof_of(storage.models(workspace_of(world), Kind.EVALUATION)[7])
+    assert proof is None
+
+
+def test_a_proof_is_on_the_model(acme: Product) -> None:
+    world = evaluation_world(acme, 130)
+    work(NOON)
+    proof = storage.proof_of(storage.models(workspace_of(world), Kind.EVALUATION)[7])
+    assert proof and proof.brier < proof.brier_of_share and proof.gain.low > 0 and proof.bins
+
+
+def test_too_few_outcomes_give_the_share_of_all(acme: Product) -> None:
+    world = evaluation_world(acme, 30)
+    work(NOON)
+    model = storage.models(workspace_of(world), Kind.EVALUATION)[7]
+    share = wilson(model.good, model.outcomes)
+    assert share and model.coefficients is None and storage.proof_of(model) is None
+    for row in chances(world).values():
+        assert row.is_share and row.evidence == {}
+        assert (row.chance, row.low, row.high) == (share.value, share.low, share.high)
+
+
+def test_without_any_outcome_nothing_is_said(acme: Product) -> None:
+    world = evaluation_world(acme, 0)
+    assert work(NOON) and chances(world) == {}
+    assert storage.models(workspace_of(world), Kind.EVALUATION)[7].outcomes == 0
+    assert not work(NOON + timedelta(hours=2))
+
+
+def test_it_is_looked_at_each_night_and_after_changes(world: World) -> None:
+    assert work(NOON) and not work(NOON + timedelta(hours=11))
+    version = version_of(world)
+    assert work(NOON + timedelta(hours=12))
+    assert {row.looked_on for row in chances(world).values()} == {TODAY + DAY}
+    assert version_of(world) == version, "no outcome has arrived"
+
+    night = NOON + timedelta(hours=12)
+    licenses.follow(world.product.pk, 2)
+    assert not work(night + timedelta(minutes=59)), "however often the ledger changes"
+    assert work(night + timedelta(hours=1))
+    assert version_of(world) == version, "models are fitted once a day"
+    licenses.follow(world.product.pk, 3)
+    assert work(night + DAY)
+    assert version_of(world) > version
+
+    version = version_of(world)
+    score_as(world.product, definition(7, opened=3))
+    assert work(night + DAY + timedelta(hours=1))
+    assert version_of(world) > version, "other events count"
+
+
+def test_what_is_decided_answered_or_gone_has_no_chance(world: World) -> None:
+    work(NOON)
+    assert set(chances(world)) == {"of eager", "of idle"}
+    LicenseOutcome.objects.filter(license="of eager").update(answered_on=TODAY)
+    work(NOON + DAY)
+    assert set(chances(world)) == {"of idle"}
+    LicenseOutcome.objects.filter(license="of idle").update(
+        known_on=TODAY, exclusion="", result="bought"
+    )
+    licenses.follow(world.product.pk, 2)
+    work(NOON + DAY + timedelta(hours=1))
+    assert chances(world) == {}, "on the same day, too"
+
+
+def test_a_kind_that_is_turned_off_has_no_chances(world: World) -> None:
+    work(NOON)
+    world.product.workspaces.update(outcomes={"off": ["evaluation"]})
+    work(NOON + DAY)
+    assert chances(world) == {}
+
+
+def test_terms_have_chances_of_several_models(world: World) -> None:
+    renewals = [an_open(f"R-{n}", 300, n, Kind.RENEWAL, cloud_id="eager") for n in (10, 58, 120)]
+    fates = [Fate(past(n), Kind.RENEWAL, 2, n % 2 == 0) for n in range(PAST)]
+    decide(world, fates, 2)
+    store(world.product, *renewals)
+    work(NOON)
+    own = chances(world, Kind.RENEWAL)
+    models = storage.models(workspace_of(world), Kind.RENEWAL)
+    # Past ones began 33 days ago and later: nothing is known of 90 and 120 days before.
+    assert [model.outcomes for model in models.values()] == [47, 31, 1, 0, 0] or models
+    assert {row.license: row.version for row in own.values()} == {
+        license: models[age].pk
+        for license, age in (("R-10", 14), ("R-58", 60), ("R-120", 120))
+        if models[age].outcomes
+    }
+
+
+def test_old_versions_go_unless_a_forecast_names_them(world: World) -> None:
+    work(NOON)
+    workspace = workspace_of(world)
+    first = {age: model.pk for age, model in storage.models(workspace, Kind.EVALUATION).items()}
+    StoredForecast.objects.create(
+        product=world.product,
+        workspace=workspace,
+        measure="seats",
+        month=TODAY,
+        made_on=TODAY,
+        due=1,
+        expected=1.0,
+        low=0.0,
+        high=1.0,
+        terms=[],
+        parts=[],
+        versions={"evaluation": [first[7]]},
+    )
+    licenses.follow(world.product.pk, 2)
+    work(NOON + DAY)
+    assert set(first.values()) <= set(ChanceModel.objects.values_list("pk", flat=True))
+    work(NOON + 9 * DAY)
+    rest = set(ChanceModel.objects.values_list("pk", flat=True)) & set(first.values())
+    assert rest == {first[7]}
+
+
+def test_chances_of_many_accounts_are_found_in_parts(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A product without licenses: who may go quiet."""
+    names = [f"account {n:03}" for n in range(60)]
+    counts = [
+        Count(name, 1, "opened", ago)
+        for n, name in enumerate(names)
+        for ago in range(0, 200, 9)
+        if n % 2 or ago > 60 or ago < 9
+    ]
+    world = make_world(acme, counts, dict.fromkeys(names, TODAY - 300 * DAY))
+    score_as(acme, definition(7))
+    monkeypatch.setattr(looking, "CASES_PER_STEP", 25)
+    work(NOON)
+    own = storage.running(workspace_of(world), Kind.DORMANCY)
+    assert own.count() == 60
+    assert set(own.values_list("began_on", "day", "license")) == {(TODAY, TODAY + 30 * DAY, "")}
+    assert all(0 < row.chance <= 1 and "similar" in row.evidence for row in own)
+
+
+def test_accounts_without_data_and_workspaces_without_scores_have_none(
+    world: World, globex: Product
+) -> None:
+    store(world.product, an_open("of a silent one", 10, 20, cloud_id="silent"))
+    work(NOON)
+    assert set(chances(world)) == {"of eager", "of idle"}
+    world.product.workspaces.update(scores=None)
+    storage.request(workspace_of(world).pk, NOON + DAY)
+    assert work(NOON + DAY)
+    Product.objects.filter(pk=world.product.pk).update(deletion_requested_at=NOON)
+    storage.request(workspace_of(world).pk, NOON + DAY)
+    assert work(NOON + DAY)
+
+
+def test_a_forgotten_account_leaves_nothing(world: World) -> None:
+    work(NOON)
+    account_id = world.accounts["eager"]
+    named = {case.account for case in storage.evidence_of(chances(world)["of eager"]).similar}
+    past_name = next(name for name, pk in world.accounts.items() if pk in named)
+    for name in ("eager", past_name):
+        subject = SubjectRef(world.product.pk, SubjectScope.ACCOUNT, name)
+        assert forgetting.forget(subject, NOON)
+    assert not AccountChance.objects.filter(account_id=account_id).exists()
+    LicenseOutcome.objects.filter(cloud_id__in=["eager", past_name]).delete()
+    assert Job.objects.filter(kind=storage.JOB).exists(), "evidence is looked at again"
+    work(NOON)
+    assert set(chances(world)) == {"of idle"}
+    ids = {world.accounts["eager"], world.accounts[past_name]}
+    for row in chances(world).values():
+        assert not ids & {case.account for case in storage.evidence_of(row).similar}
+
+
+def test_a_deleted_product_leaves_nothing(world: World) -> None:
+    work(NOON)
+    deletion.request_deletion(world.product.pk, NOON)
+    run_job(DELETE_PRODUCT, NOON)
+    for model in (AccountChance, ChanceModel, ChanceLook):
+        assert not model._default_manager.exists()
+
+
+def test_a_deleted_workspace_leaves_nothing(world: World) -> None:
+    work(NOON)
+    workspace_of(world).delete()
+    for model in (AccountChance, ChanceModel, ChanceLook):
+        assert not model._default_manager.exists()
+
+
+def test_progress_is_said(world: World) -> None:
+    workspace = workspace_of(world)
+    assert storage.progress(workspace) == ""
+    storage.request(workspace.pk, NOON)
+    assert storage.progress(workspace) == "Computing soon."
+    run.run_due(QUEUE, lambda: NOON, lambda: True)
+    assert storage.progress(workspace) == "Computing: 1 of 14 models."
+    Job.objects.filter(kind=storage.JOB).update(is_paused=True)
+    assert storage.progress(workspace) == "Computing is interrupted: somebody has paused it."
+
+
+def test_statements_without_time_are_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outcomes.chances.features.STATEMENT_TIMEOUT_SECONDS", 0.001)
+    jobs.request_due(NOON)
+    run.run_due(QUEUE, lambda: NOON)
+    assert storage.progress(workspace_of(world)).startswith("Computing is interrupted: A statement")
+    monkeypatch.undo()
+    assert work(NOON + DAY) and chances(world)
+
+
+def test_a_clock_that_was_ahead_delays_nothing(world: World) -> None:
+    work(NOON + 40 * DAY)
+    clocks.reset_future_times(NOON)
+    assert storage.looked_at(workspace_of(world)) == NOON
+    assert work(NOON + DAY)
+
+
+def test_the_task_finds_what_is_due(world: World) -> None:
+    tasks.run()
+    assert ChanceModel.objects.exists()
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_changes_nothing(world: World) -> None:
+    def state() -> dict[str, tuple[float, object]]:
+        return {license: (row.chance, row.evidence) for license, row in chances(world).items()}
+
+    clock = Clock()
+    work(clock.now)
+    expected = state()
+    for model in (AccountChance, ChanceModel, ChanceLook):
+        model._default_manager.all().delete()
+    jobs.request_due(clock.now)
+    kills = kill_at_each(
+        storage.JOB, range(4, 500, 9), lambda: clock.now, lambda time: clock.step(time)
+    )
+    assert kills > 3
+    assert state() == expected
+    latest = storage.models(workspace_of(world), Kind.EVALUATION)
+    assert {row.version for row in chances(world).values()} == {latest[7].pk}
