@@ -176,9 +176,9 @@ def score_breakdown(score_set: ScoreSet, scope: Scope, subject_id: int) -> list[
     return sort_by_points([event_points(score_set, *row) for row in rows])
 
 
-def event_points(score_set: ScoreSet, name: str, weight: int, *counts: int) -> EventPoints:
-    """*counts* are those of ``COUNTS``."""
-    count, _, _, *raws = (int(count) for count in counts)
+def event_points(score_set: ScoreSet, name: str, *numbers: int) -> EventPoints:
+    """*numbers* are the weight, and those of ``COUNTS``. A union makes decimals of them."""
+    weight, count, _, _, *raws = map(int, numbers)
     return EventPoints(name, weight, count, *shown_of_days(score_set, *(weight * n for n in raws)))
 
 

@@ -97,6 +97,18 @@ def test_a_page_breaks_down_the_score(root: Client, acme_rows: Rows) -> None:
         ]
 
 
+@pytest.mark.parametrize("page", [user_page, account_page])
+def test_a_page_of_a_half_life_has_points_of_today(
+    root: Client, acme_rows: Rows, page: Any
+) -> None:
+    counted(acme_rows)
+    ScoreSet.objects.filter(workspace=acme_rows.workspace).update(
+        lookback_days=30, half_life_days=60, reference_day=NOON.date() - timedelta(days=60)
+    )
+    response = root.get(page(acme_rows, people="all"))
+    assert [row.points.points for row in response.context["summary"].events] == [20]
+
+
 def test_a_page_draws_the_score_of_the_last_ninety_days(root: Client, acme_rows: Rows) -> None:
     assert acme_rows.workspace.scores is not None
     DailyBenchmark.objects.create(
