@@ -117,7 +117,7 @@ def test_what_became_of_accounts(acme: Product, half_life: int | None) -> None:
     counts = [
         Count(name, 1, event, ago, 1 + number % 7)
         for number, name in enumerate(names)
-        for event, ago in (("opened", 15), ("shared", 45 + number), ("opened", 200))
+        for event, ago in (("opened", 15), ("shared", 70 + number), ("opened", 200))
     ]
     world = make_world(acme, counts, dict.fromkeys(names, TODAY - timedelta(days=400)))
     kinds = (Kind.RENEWAL, Kind.MONTHLY_STAY, Kind.EVALUATION)
@@ -138,7 +138,7 @@ def test_what_became_of_accounts(acme: Product, half_life: int | None) -> None:
         tell(acme, group(names[0], -3000, status="good"), group(names[0], -2900, status="bad"))
         results = [backtest.run(workspace, kind, TODAY) for kind in Kind]
         suggestion = suggest(workspace, Kind.RENEWAL, TODAY)
-        other = definition(7, 0, opened=2)
+        other = definition(30, 0, shared=2)
         backtest.run(workspace, Kind.RENEWAL, TODAY, other)
         segment = workspace.segments.filter(scope="account").first()
         backtest.run(workspace, Kind.RENEWAL, TODAY, segment=segment)
