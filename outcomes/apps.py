@@ -12,3 +12,4 @@ class OutcomesConfig(AppConfig):
         import_module("outcomes.backtests.jobs").register()
         import_module("outcomes.suggestions.jobs").register()
         import_module("outcomes.chances.jobs").register()
+        import_module("outcomes.forecasts.jobs").register()

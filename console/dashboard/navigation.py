@@ -151,8 +151,9 @@ class _Builder:
         if section == "settings":
             yield from self._settings_items(product, url)
         elif section == "events" and self.workspace:
-            page = _url("engagement_workspace_backtest", self.workspace.pk)
-            yield Item(sections.STEPS["backtest"], page, _mark(self.view == "backtest", "page"))
+            for view in ("backtest", "forecast"):
+                page = _url(f"engagement_workspace_{view}", self.workspace.pk)
+                yield Item(sections.STEPS[view], page, _mark(self.view == view, "page"))
         elif section in ("notifications", "exports"):
             for model in sections.SECTION_LISTS[section]:
                 page = _with(_url(f"{model}_changelist"), product__id__exact=product.pk)

@@ -68,6 +68,7 @@ STEPS = {
     "delete_all": "Delete",
     "try_again": "Try again",
     "backtest": "Does the score predict?",
+    "forecast": "Renewals ahead",
     "password_change": "Change password",
     "account": "Your account",
     "account_add_app": "Add an authenticator app",

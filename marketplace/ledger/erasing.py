@@ -19,6 +19,7 @@ from marketplace.models import (
     Observation,
     Transaction,
 )
+from outcomes.forecasts import storage as forecasts
 from outcomes.models import LicenseOutcome
 
 
@@ -61,4 +62,5 @@ def erase_ledger(subject: SubjectRef, now: datetime) -> None:
     # Of licenses that were joined with them, withdrawn events are left.
     for model in (Observation, LicenseEvent, LicenseOutcome, LicenseAlias, LedgerLicense):
         model.objects.filter(of_product, license__in={*licenses, *names}).delete()
+    forecasts.rename_licenses(subject.product_id, {*licenses, *names}, "")
     Ledger.objects.filter(of_product).update(needs_fill=True)

@@ -13,6 +13,7 @@ import msgspec
 from core.database import sql
 from marketplace.ledger.accounts import note_changed_events
 from marketplace.models import LedgerLicense, LicenseAlias, LicenseEvent, Observation
+from outcomes.forecasts import storage as forecasts
 from outcomes.models import LicenseOutcome
 
 # Longer than notifications look back for what is new.
@@ -95,6 +96,7 @@ def join(product_id: int, licenses: Collection[str], now: datetime) -> str:
     LicenseAlias.objects.filter(product=product_id, license__in=names).update(license=own_name)
     for model in (Observation, LicenseOutcome, LedgerLicense):
         model._default_manager.filter(product=product_id, license__in=names).delete()
+    forecasts.rename_licenses(product_id, names, own_name)
     return own_name
 
 

@@ -1,5 +1,6 @@
 """Models that say how likely outcomes are, and the forecasts that were made with them."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 
@@ -53,41 +54,42 @@ class ChanceLook(models.Model):
 
 
 class StoredForecast(models.Model):
-    """What was expected of the terms that end in a month, as it was on the day it was made. It is
-    never changed.
+    """What is expected to renew in the months ahead, as of the day on which it was made.
 
-    ``measure`` is *seats* or *cents* (of US dollars, a month or a term: what its sales add up to).
-    ``due`` is the sum of all terms, ``expected`` what renews of it, with an 80% interval. ``terms``
-    has each term as [license, last day, amount, chance], so that what became of exactly these can
-    be told. ``parts`` are sums by band of scores. ``versions`` are those of the models.
+    ``kind`` is *renewal* or *monthly_stay*. A forecast that ``stays`` was made on the first look of
+    a month, and is never changed. The other is that of the latest look, and the next one replaces
+    it.
+    ``result`` is an ``outcomes.forecasts.results.Forecast`` as JSON. ``looked_at`` is the time of
+    the look at chances that it follows from, and ``versions`` are those of their models.
+
+    The arrays have the terms of a forecast that stays, to tell what became of exactly these: the
+    license ("" once its account is forgotten), the day on which the term ends, its amounts,
+    and the chance, which is 0 or 1 if the customer had answered.
     """
-
-    class Measure(models.TextChoices):
-        SEATS = "seats", "seats"
-        CENTS = "cents", "revenue"
 
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, related_name="+")
     workspace = models.ForeignKey(
         "engagement.Workspace", on_delete=models.CASCADE, related_name="+", db_index=False
     )
-    measure = models.CharField(max_length=5, choices=Measure.choices)
-    month = models.DateField()
+    kind = models.CharField(max_length=20)
     made_on = models.DateField()
-    due = models.BigIntegerField()
-    expected = models.FloatField()
-    low = models.FloatField()
-    high = models.FloatField()
-    terms = models.JSONField()
-    parts = models.JSONField()
+    looked_at = models.DateTimeField()
+    stays = models.BooleanField()
+    result = models.JSONField()
     versions = models.JSONField()
+    licenses = ArrayField(models.CharField(max_length=200))
+    days = ArrayField(models.DateField())
+    seats = ArrayField(models.IntegerField(null=True))
+    cents = ArrayField(models.BigIntegerField(null=True))
+    chances = ArrayField(models.FloatField())
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["workspace", "measure", "month", "made_on"],
-                name="one_forecast_of_a_month_a_day",
+                fields=["workspace", "kind", "stays", "made_on"],
+                name="one_forecast_of_a_kind_a_day",
             )
         ]
 
     def __str__(self) -> str:
-        return f"forecast of {self.month:%B %Y}, made on {self.made_on}"
+        return f"forecast of {self.kind} in workspace {self.workspace_id}, made on {self.made_on}"

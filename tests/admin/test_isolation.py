@@ -19,7 +19,10 @@ REFUSED = {302, 403, 404}
 ONE_ROW = ["change", "history", "delete"]
 OWN_VIEWS = {
     "engagement_account": ["license_move"],
-    "engagement_workspace": ["backtest", "compute_backtest", "suggest_weights", "use_weights"],
+    "engagement_workspace": [
+        *("backtest", "compute_backtest", "suggest_weights", "use_weights"),
+        "forecast",
+    ],
     "ingestion_ingestionkey": ["reveal", "rotate", "revoke"],
     "readapi_apitoken": ["reveal", "rotate", "revoke"],
     "ingestion_quarantinedmessage": ["try_again"],

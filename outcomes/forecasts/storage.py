@@ -1,0 +1,107 @@
+"""The stored forecasts: kept, found, and rid of forgotten licenses. Pages read them: nothing here
+needs numpy."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import date, datetime
+from typing import LiteralString, NamedTuple
+
+import msgspec
+from django.db.models import QuerySet
+
+from core.database import sql
+from engagement.models import Workspace
+from outcomes.forecasts.results import Forecast, Term, month_after
+from outcomes.kinds import Kind
+from outcomes.models import StoredForecast
+
+JOB = "forecast renewals"
+
+_MODELS: LiteralString = """
+    SELECT coalesce(bool_and(is_share), true),
+           coalesce(array_agg(DISTINCT version) FILTER (WHERE version IS NOT NULL), '{}')
+    FROM engagement_accountchance
+    WHERE product_id = %(product)s AND workspace_id = %(workspace)s AND kind = %(kind)s
+"""
+_RENAME: LiteralString = """
+    UPDATE outcomes_storedforecast f
+    SET licenses = ARRAY(
+        SELECT CASE WHEN l = ANY(%(names)b::text[]) THEN %(name)s ELSE l END
+        FROM unnest(f.licenses) WITH ORDINALITY AS t(l, place) ORDER BY place)
+    WHERE product_id = %(product)s AND f.licenses::text[] && %(names)b::text[]
+"""
+
+
+class Models(NamedTuple):
+    """Whether all had too few outcomes to tell accounts apart, and the versions of the models."""
+
+    is_share: bool
+    versions: Sequence[int]
+
+
+def models_behind(workspace: Workspace, kind: Kind) -> Models:
+    """The models of the present chances."""
+    parameters = {"product": workspace.product_id, "workspace": workspace.pk, "kind": kind.value}
+    (row,) = sql.fetch(_MODELS, parameters)
+    return Models(*row)
+
+
+def latest_rows(workspaces: Iterable[Workspace]) -> QuerySet[StoredForecast]:
+    """The rows of the latest forecasts, without terms."""
+    rows = StoredForecast.objects.filter(workspace__in=workspaces, stays=False)
+    return rows.only("workspace_id", "kind", "made_on", "result", "versions").order_by("-kind")
+
+
+def latest(workspace: Workspace) -> dict[Kind, Forecast]:
+    """The latest forecast of each kind that has one, renewals first."""
+    return {Kind(row.kind): decode(row) for row in latest_rows([workspace])}
+
+
+def of_this_month(workspace: Workspace, kind: Kind, today: date) -> Forecast | None:
+    """The one that was made on the first look of the month, and stays."""
+    rows = StoredForecast.objects.filter(workspace=workspace, kind=kind, stays=True)
+    row = rows.filter(made_on__gte=today.replace(day=1)).only("result").first()
+    return decode(row) if row else None
+
+
+def decode(row: StoredForecast) -> Forecast:
+    return msgspec.convert(row.result, Forecast)
+
+
+def save(
+    workspace: Workspace,
+    forecast: Forecast,
+    terms: Sequence[Term],
+    versions: Sequence[int],
+    looked_at: datetime,
+) -> None:
+    """Store the latest forecast; and, if it is the first one of its month, as one that stays."""
+    kind, day = forecast.kind, forecast.made_on
+    values = {
+        "product_id": workspace.product_id,
+        "result": msgspec.to_builtins(forecast),
+        "versions": list(versions),
+        "looked_at": looked_at,
+    }
+    columns = {"licenses": "license", "days": "day", "seats": "seats", "cents": "cents"}
+    columns |= {"chances": "chance"}
+    own = StoredForecast.objects.filter(workspace=workspace, kind=kind)
+    StoredForecast.objects.update_or_create(
+        workspace=workspace,
+        kind=kind,
+        stays=False,
+        defaults={"made_on": day, **values, **{column: [] for column in columns}},
+    )
+    this_month = own.filter(made_on__gte=day.replace(day=1), made_on__lt=month_after(day, 1))
+    if not this_month.filter(stays=True).exists():
+        arrays = {
+            column: [getattr(term, name) for term in terms] for column, name in columns.items()
+        }
+        StoredForecast.objects.create(
+            workspace=workspace, kind=kind, stays=True, made_on=day, **values, **arrays
+        )
+
+
+def rename_licenses(product_id: int, names: Collection[str], name: str) -> None:
+    """Have the terms of these licenses belong to another one, or to none (""). Amounts stay."""
+    if names:
+        sql.execute(_RENAME, {"product": product_id, "names": sorted(names), "name": name})

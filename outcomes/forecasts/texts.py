@@ -1,0 +1,90 @@
+"""What a forecast says, in sentences. No number comes without its interval and its count."""
+
+from collections.abc import Iterator
+
+from engagement.money import format_cents
+from outcomes.forecasts.results import Forecast, Measure, Month, PastMonth, Sums
+from outcomes.kinds import Kind
+
+LABELS = {Kind.RENEWAL: "Renewals", Kind.MONTHLY_STAY: "Monthly licenses"}
+MEASURES = {Measure.SEATS: "Seats", Measure.CENTS: "Revenue"}
+
+
+def amount(value: float, measure: Measure) -> str:
+    """Like "1,204", and revenue like "1,204.50"."""
+    return format_cents(round(value)) if measure is Measure.CENTS else f"{value:,.0f}"
+
+
+def interval(sums: Sums, measure: Measure) -> str:
+    return f"{amount(sums.low, measure)} to {amount(sums.high, measure)}"
+
+
+def summary(forecast: Forecast, measure: Measure) -> str:
+    """What is expected, in a sentence: of all months, or of the first one that monthly licenses
+    renew in."""
+    if forecast.total:
+        last = forecast.months[-1].first_day
+        return _sentence(forecast.kind, forecast.total[measure], measure, f"until {last:%B %Y}")
+    return month_sentence(forecast.kind, forecast.months[0], measure)
+
+
+def month_sentence(kind: Kind, month: Month, measure: Measure) -> str:
+    return _sentence(kind, month.sums[measure], measure, f"in {month.first_day:%B %Y}")
+
+
+def _sentence(kind: Kind, sums: Sums, measure: Measure, when: str) -> str:
+    what = "seats" if measure is Measure.SEATS else "US dollars"
+    of_kind = "of annual terms" if kind is Kind.RENEWAL else "of monthly licenses"
+    if not sums.terms:
+        return f"No {what} {of_kind} are up for renewal {when}."
+    return (
+        f"Of {amount(sums.due, measure)} {what} {of_kind} that are up for renewal {when}, "
+        f"{amount(sums.expected, measure)} are expected to renew ({interval(sums, measure)} in "
+        f"80% of cases; {sums.terms:,} terms)."
+    )
+
+
+def coverage_sentence(forecast: Forecast, measure: Measure) -> str:
+    """How good past forecasts were."""
+    estimate = forecast.coverage.get(measure)
+    if estimate is None:
+        return "No past month can be compared with its forecast yet."
+    within = round(estimate.value * estimate.outcomes)
+    return (
+        f"{within} of {estimate.outcomes} past months were within their 80% interval "
+        f"({estimate.percent_range})."
+    )
+
+
+def within_text(month: PastMonth, measure: Measure) -> str:
+    match month.is_within[measure]:
+        case None:
+            return f"{month.open:,} open" if month.open else "–"
+        case is_within:
+            return "within" if is_within else "missed"
+
+
+def remarks(forecast: Forecast, measure: Measure) -> Iterator[str]:
+    """What one must know to read the figures."""
+    if forecast.is_share:
+        yield (
+            f"Too few outcomes to tell accounts apart ({forecast.outcomes:,}): all have the share "
+            "that renewed."
+        )
+    if forecast.learned_months:
+        yield (
+            "The interval allows for chance, for what the model does not know, and for months that "
+            f"differ as {forecast.learned_months} past ones did."
+        )
+    else:
+        yield (
+            "The interval allows for chance and for what the model does not know. No past month "
+            "tells by how much months differ, so it may be too narrow."
+        )
+    if forecast.kind is Kind.MONTHLY_STAY:
+        yield "A monthly license counts in each month, with the chance that it is still there then."
+    yield "A renewal with fewer seats counts with all seats that were up for renewal."
+    unknown = sum(month.terms - month.sums[measure].terms for month in forecast.months)
+    if unknown:
+        what = "seats" if measure is Measure.SEATS else "sales"
+        yield f"{unknown:,} terms are left out, whose {what} are not known."
