@@ -108,8 +108,11 @@ def _count(job: Job, score_set: ScoreSet, today: date) -> Outcome | None:
         if not locks.try_lock_scoring(score_set.product_id) or _current_set(job) != score_set:
             return Blocked()
         cursor = {**(job.cursor or {})}
-        if until is None or cursor.get("late") == _PASSED:
-            active_days.count_days(score_set, today)
+        if until is None:
+            # Nobody notes late accounts of a set before its days are counted.
+            cursor["late"] = _PASSED
+        if cursor.get("late") == _PASSED:
+            _count_days(score_set, today, cursor)
         elif "late" not in cursor and (day := _imported_from(score_set, today)):
             active_days.count_again_from(score_set, day)
             cursor |= {"late": _PASSED, "import": True}
@@ -121,6 +124,15 @@ def _count(job: Job, score_set: ScoreSet, today: date) -> Outcome | None:
         job.cursor = cursor or None
         job.save(update_fields=["cursor"])
     return More(job.cursor)
+
+
+def _count_days(score_set: ScoreSet, today: date, cursor: dict[str, Any]) -> None:
+    """Count some days. If the next one is counted for some accounts, the cursor says for which."""
+    place = [score_set.pk, str(score_set.active_days_until)]
+    *counted, account = cursor.pop("counted", (0,))
+    after = active_days.count_days(score_set, today, account if counted == place else 0)
+    if after:
+        cursor["counted"] = [score_set.pk, str(score_set.active_days_until), after]
 
 
 def _imported_from(score_set: ScoreSet, today: date) -> date | None:

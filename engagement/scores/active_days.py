@@ -24,8 +24,10 @@ DAY = timedelta(days=1)
 KEPT = 53 * 7 * DAY
 # Of the whole product, user-days are compared with those of a year before, for half a year.
 TOTALS_KEPT = 76 * 7 * DAY
-# Scoring of the product waits for a step.
+# Scoring of the product waits for a step, which begins no further statement after this time.
 STEP_SECONDS, STATEMENT_TIMEOUT_SECONDS = 1.0, 60.0
+# The most accounts whose day one statement counts.
+ACCOUNTS_PER_COUNT = 20_000
 # What is counted again later than that is no delay: an import, an identification, an audience.
 GREATEST_DELAY = 7
 ACCOUNTS_PER_STEP = 2_000
@@ -48,11 +50,12 @@ def note_late(
     """Have the accounts' active days counted again, each from its first changed day on.
 
     *is_counted* says that counts changed, and not only who belongs to the audience. Does nothing
-    about days that are not counted yet.
+    about days that are not counted yet. The first of these that is over may be counted in part.
     """
     for score_set in score_sets:
         until = score_set.active_days_until
-        rows = [row for row in sorted(first_days.items()) if until and row[1] < until]
+        counted = until and (until if until == score_set.scored_day else until + DAY)
+        rows = [row for row in sorted(first_days.items()) if counted and row[1] < counted]
         if rows:
             parameters = {**_own(score_set), "is_counted": is_counted}
             sql.execute(_NOTE, {**parameters, **sql.arrays(rows, "accounts", "days")})
@@ -123,16 +126,16 @@ def count_late(score_set: ScoreSet, after: int, today: date) -> int | None:
     rows = sql.fetch(_TAKE_LATE, {**_own(score_set), **limits})
     if not rows:
         return None
+    last: int = rows[-1][0]
     with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
         own = {**_own(score_set), **sql.arrays(rows, "accounts", "days")}
-        late = {**own, "default_weight": score_set.default_weight}
+        late = {**own, "default_weight": score_set.default_weight, "from": rows[0][0], "to": last}
         late |= {"yesterday": today - DAY, "greatest_delay": GREATEST_DELAY}
         span = {"first": today - KEPT, "until": score_set.active_days_until}
         counted = _COUNTED.format(active=_active(score_set, _OF_LATE))
         sql.execute(_MARK, own)
         sql.execute(_COUNT_AGAIN.format(counted=counted), {**late, **span})
         sql.execute(_DELETE_MARKED, own)
-    last: int = rows[-1][0]
     return last if len(rows) == ACCOUNTS_PER_STEP else None
 
 
@@ -149,7 +152,7 @@ _ACTIVE: LiteralString = """
     LEFT JOIN engagement_scoredevent w
         ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
     WHERE d.product_id = %(product)s AND d.day >= %(first)s AND d.day < %(until)s
-      AND d.account_id <> 0 AND COALESCE(w.weight, %(default_weight)s) > 0
+      AND d.account_id BETWEEN %(from)s AND %(to)s AND COALESCE(w.weight, %(default_weight)s) > 0
     GROUP BY d.account_id, d.day, d.user_id
 """
 _OF_ALL: LiteralString = "engagement_dailycount d"
@@ -167,16 +170,13 @@ _INSERT: LiteralString = """
     INSERT INTO engagement_activeday (product_id, score_set_id, account_id, day, users, hour)
     {counted}
 """
-_DELETE_DAYS: LiteralString = """
-    DELETE FROM engagement_activeday
-    WHERE product_id = %(product)s AND score_set_id = %(score_set)s
-      AND day >= %(first)s AND day < %(until)s
+_PART: LiteralString = """
+    product_id = %(product)s AND score_set_id = %(score_set)s
+    AND day >= %(first)s AND day < %(until)s AND account_id BETWEEN %(from)s AND %(to)s
 """
-_TOTALS: LiteralString = """
-    SELECT day, sum(users)::bigint FROM engagement_activeday
-    WHERE product_id = %(product)s AND score_set_id = %(score_set)s
-      AND day >= %(first)s AND day < %(until)s
-    GROUP BY day
+_DELETE_DAYS: LiteralString = f"DELETE FROM engagement_activeday WHERE {_PART}"
+_TOTALS: LiteralString = f"""
+    SELECT day, sum(users)::bigint FROM engagement_activeday WHERE {_PART} GROUP BY day
 """
 _COUNT_TOTALS: LiteralString = "SELECT day, count(*) FROM ({active}) AS active GROUP BY day"
 _FIRST_DAY: LiteralString = """
@@ -185,24 +185,38 @@ _FIRST_DAY: LiteralString = """
 """
 
 
-def count_days(score_set: ScoreSet, today: date) -> bool:
-    """Count the next of the days before *today*, for about ``STEP_SECONDS``. Returns whether all
-    are counted.
+_LAST_OF_PART: LiteralString = """
+    SELECT account_id FROM engagement_accountengagement
+    WHERE product_id = %(product)s AND score_set_id = %(score_set)s AND account_id > %(after)s
+    ORDER BY account_id OFFSET %(accounts)s - 1 LIMIT 1
+"""
+_LAST_ID = 2**63 - 1
+
+
+def count_days(score_set: ScoreSet, today: date, after: int = 0) -> int:
+    """Count the next of the days before *today*, for about ``STEP_SECONDS``; the first one of them
+    for the accounts with ids above *after*. Returns the id above which the next day is to be
+    counted, 0 for all accounts.
 
     Days before those that are kept are only counted together, for the user-days of all accounts.
     """
     first = max(score_set.active_days_until or _first_day(score_set, today), today - TOTALS_KEPT)
     days, started = 1, time.monotonic()
     with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
-        sql.execute(_DELETE_DAYS, _span(score_set, date.min, today - KEPT))
-        while first < today and time.monotonic() < started + STEP_SECONDS:
-            until = min(first + days * DAY, today)
+        while first < today:
+            last = _last_of_part(score_set, after)
+            is_whole = after == 0 and last == _LAST_ID
+            until = min(first + (days if is_whole else 1) * DAY, today)
             if first < today - KEPT:
                 until = min(until, today - KEPT)
-            _count_span(score_set, first, until, first >= today - KEPT)
-            first, days = until, 2 * days
+            _count_part(score_set, (first, until), (after + 1, last), today - KEPT)
+            if last == _LAST_ID:
+                first, days = until, 2 * days
+            after = last % _LAST_ID
+            if time.monotonic() > started + STEP_SECONDS:
+                break
     _set_until(score_set, min(first, today))
-    return first >= today
+    return after
 
 
 def _first_day(score_set: ScoreSet, today: date) -> date:
@@ -210,20 +224,36 @@ def _first_day(score_set: ScoreSet, today: date) -> date:
     return min(day or today, today)
 
 
-def _count_span(score_set: ScoreSet, first: date, until: date, is_kept: bool) -> None:
-    span = _span(score_set, first, until)
-    counting = {**_counting(score_set), "first": first, "until": until}
-    if is_kept:
-        sql.execute(_DELETE_DAYS, span)
-        counted = _COUNTED.format(active=_active(score_set, _OF_ALL))
-        sql.execute(_INSERT.format(counted=counted), counting)
-        rows = sql.fetch(_TOTALS, span)
+def _last_of_part(score_set: ScoreSet, after: int) -> int:
+    """Of the accounts with ids above *after*, the last one that is counted with the first."""
+    part = {**_own(score_set), "after": after, "accounts": ACCOUNTS_PER_COUNT}
+    rows = sql.fetch(_LAST_OF_PART, part)
+    return rows[0][0] if rows else _LAST_ID
+
+
+def _count_part(
+    score_set: ScoreSet, span: tuple[date, date], accounts: tuple[int, int], kept_from: date
+) -> None:
+    """Count the days of the span, of the accounts with these ids. If the first of these is not 1,
+    those before it are counted."""
+    first, until = span
+    part = {**_counting(score_set), "from": accounts[0], "to": accounts[1]}
+    sql.execute(_DELETE_DAYS, {**part, "first": date.min, "until": kept_from})
+    part |= {"first": first, "until": until}
+    active = _active(score_set, _OF_ALL)
+    if first >= kept_from:
+        sql.execute(_DELETE_DAYS, part)
+        sql.execute(_INSERT.format(counted=_COUNTED.format(active=active)), part)
+        rows = sql.fetch(_TOTALS, part)
     else:
-        active = _active(score_set, _OF_ALL)
-        rows = sql.fetch(_COUNT_TOTALS.format(active=active), counting)
-    totals: dict[date, int] = dict(rows)
-    days = [first + n * DAY for n in range((until - first).days)]
-    store_totals(score_set, {day: totals.get(day, 0) for day in days})
+        rows = sql.fetch(_COUNT_TOTALS.format(active=active), part)
+    totals = dict.fromkeys((first + n * DAY for n in range((until - first).days)), 0)
+    if accounts[0] > 1:
+        nights = AlarmNight.objects.filter(workspace=score_set.workspace_id, day=first)
+        totals |= dict(nights.values_list("day", "user_days"))
+    for day, number in rows:
+        totals[day] += number
+    store_totals(score_set, totals)
 
 
 def store_totals(score_set: ScoreSet, totals: Mapping[date, int]) -> None:
@@ -254,10 +284,6 @@ def _own(score_set: ScoreSet) -> dict[str, Any]:
 
 def _counting(score_set: ScoreSet) -> dict[str, Any]:
     return {**_own(score_set), "default_weight": score_set.default_weight}
-
-
-def _span(score_set: ScoreSet, first: date, until: date) -> dict[str, Any]:
-    return {**_own(score_set), "first": first, "until": until}
 
 
 # --- Forgetting -----------------------------------------------------------------------------

@@ -2,13 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.jobs import run
+from core.models import Job
 from engagement.messages import Alias, Group, Identify, Message, Track
 from engagement.models import (
     ActiveDay,
@@ -23,6 +25,7 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
+from engagement.nights.jobs import DECIDE_ALARMS
 from engagement.recording.jobs import QUEUE as MOVES
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
@@ -33,7 +36,7 @@ from engagement.rescoring.rescore import rescore
 from engagement.scores import active_days
 from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, alias, identify, state, tell, track
-from tests.jobs import run_due_jobs, run_job
+from tests.jobs import run_due_jobs, run_job, step_job
 
 pytestmark = pytest.mark.django_db
 
@@ -114,12 +117,25 @@ steps = st.one_of(
 
 
 @examples(15)
-@given(st.lists(steps, min_size=1, max_size=14), st.booleans())
+@given(st.lists(steps, min_size=1, max_size=14), st.booleans(), st.booleans())
 @leaves_no_rows
 def test_any_history_with_late_data_leaves_the_days_of_its_counts(
-    history: list[Any], has_audience: bool
+    history: list[Any], has_audience: bool, is_large: bool
 ) -> None:
     """Late events and memberships, identification, aliases, forgetting, and audiences."""
+    with pytest.MonkeyPatch.context() as patch:
+        if is_large:
+            count_one_by_one(patch)
+        follow(history, has_audience)
+
+
+def count_one_by_one(patch: pytest.MonkeyPatch) -> None:
+    """Have each step count a day of one account."""
+    patch.setattr(active_days, "ACCOUNTS_PER_COUNT", 1)
+    patch.setattr(active_days, "STEP_SECONDS", 0.0)
+
+
+def follow(history: list[Any], has_audience: bool) -> None:
     product = Product.create_with_workspace("Acme")
     define(product, audience=[PAYING] if has_audience else [])
     tell(product, identify("ann", -40 * 24, "initech", plan="pro"), track("ann", "pinged"))
@@ -200,6 +216,41 @@ def test_a_day_says_after_how_many_days_half_of_it_was_known(acme: Product) -> N
     night(acme, 2)
     assert late() == [0, 3, 3]
     assert_agrees(acme)
+
+
+def test_what_comes_while_a_day_is_counted_in_parts_is_counted_the_next_night(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {"ann": "initech", "bob": "globex", "cem": "hooli"}
+    for user, account in names.items():
+        tell(acme, identify(user, -100, account), *days_ago(1, user=user))
+    tell(acme, identify("dan", -100, "initech"))
+    night(acme)
+    count_one_by_one(monkeypatch)
+    tell(acme, *(track(user) for user in names))
+    score_only(acme, NOON + DAY)
+    parts = 0
+    while step_job(DECIDE_ALARMS, NOON + DAY):
+        cursor = Job.objects.values_list("cursor", flat=True).get(kind=DECIDE_ALARMS) or {}
+        if "counted" in cursor:
+            parts += 1
+            tell(acme, track("dan"))
+            score_only(acme, NOON + DAY)
+    assert parts == len(names)
+    assert stored(acme)["initech", NOON.date()] == (1, 12)
+    assert LateDay.objects.get().day == NOON.date()
+    night(acme, 2)
+    assert stored(acme)["initech", NOON.date()] == (2, 12)
+    assert_agrees(acme)
+
+
+def score_only(product: Product, now: datetime) -> None:
+    """Score the product, and count no days."""
+    own = {"kind": DECIDE_ALARMS, "key": str(product.workspaces.get().pk)}
+    job, _ = Job.objects.get_or_create(**own, defaults={"due_at": now})
+    run.pause(job.pk)
+    rescore(now)
+    run.resume(job.pk, now)
 
 
 def test_days_that_came_before_one_in_the_morning_are_complete(acme: Product) -> None:
