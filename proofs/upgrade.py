@@ -1,5 +1,7 @@
 """An upgrade: an older release runs, the new one migrates beneath it, runs beside it and takes
-over, while clients post and read, and every message is accounted for.
+over, while clients post and read, and every message is accounted for. Before that, a product with
+alarms lives some days with each release: its alarms stay, its nights go on, and nobody is told of
+an alarm twice.
 
 Both releases run in this Python environment, so the older one runs with today's packages.
 """
@@ -10,10 +12,12 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 from harness import accounting, cluster
 from harness.command import run_command
@@ -25,6 +29,9 @@ from harness.service import Service, any_address, temporary_service
 
 # Seconds. The first releases lack dozens of migrations, and clients keep the machine busy.
 MIGRATED_WITHIN = 600.0
+# A day of the product with alarms; the first one decides months.
+LIVED_WITHIN = 300.0
+DAY = timedelta(days=1)
 
 
 class Release:
@@ -155,6 +162,89 @@ def git(*arguments: str) -> str:
     return process.stdout
 
 
+# --- Alarms -----------------------------------------------------------------------------------
+
+_ALARMS: LiteralString = """
+    SELECT account_id, signal, level, since, window_days, observed, expected, p
+    FROM engagement_alarm WHERE product_id = %s AND level >= 0
+"""
+_NIGHTS: LiteralString = """
+    SELECT n.day FROM engagement_alarmnight n
+    JOIN engagement_workspace w ON w.id = n.workspace_id
+    WHERE w.product_id = %s AND n.decided_at IS NOT NULL ORDER BY n.day
+"""
+_SENT: LiteralString = """
+    SELECT subscription_id, subject_id FROM notifications_outboxmessage WHERE product_id = %s
+"""
+# Days that the old release lives, one on its own tables fewer, and the new one.
+OLD_DAYS, NEW_DAYS = 4, 2
+
+
+class LivedAlarms:
+    """A product with alarms (``proofs.alarm_days``), in a service that is upgraded."""
+
+    def __init__(self, service: Service, today: date) -> None:
+        self.product = service.create_product("Alarms")["product_id"]
+        self._service, self._database = service, service.connect()
+        self.days = [today - DAY * ago for ago in range(OLD_DAYS + NEW_DAYS, 0, -1)]
+
+    def step(self, name: str, *days: date) -> None:
+        text = PROJECT.joinpath("proofs", "alarm_days.py").read_text()
+        arguments = (str(self.product), *map(str, days))
+        self._service.run("-c", text, name, *arguments, timeout=LIVED_WITHIN)
+
+    def live(self, day: date) -> None:
+        progress(f"{day}.")
+        self.step("live", day, self.days[0])
+
+    def stored(self) -> set[tuple[Any, ...]]:
+        return set(self._rows(_ALARMS)) if self._has("engagement_alarm") else set()
+
+    def nights(self) -> list[date]:
+        return [day for (day,) in self._rows(_NIGHTS)]
+
+    def notifications(self) -> Counter[tuple[Any, ...]]:
+        return Counter(self._rows(_SENT))
+
+    def _has(self, table: str) -> bool:
+        row = self._database.execute("SELECT to_regclass(%s) IS NOT NULL", [table]).fetchone()
+        return bool(row and row[0])
+
+    def _rows(self, statement: LiteralString) -> list[tuple[Any, ...]]:
+        return self._database.execute(statement, [self.product]).fetchall()
+
+
+def alarms(service: Service, newer: Path) -> Report:
+    """Live some days with the old release, of which the last is on the tables of the new one, and
+    then some with the new one."""
+    lived = LivedAlarms(service, datetime.now(UTC).date())
+    old_days, new_days = lived.days[:OLD_DAYS], lived.days[OLD_DAYS:]
+    lived.step("begin", lived.days[0])
+    for day in old_days[:-1]:
+        lived.live(day)
+    before, sent_before = lived.stored(), lived.notifications()
+    older, service.project = service.project, newer
+    service.run("manage.py", "migrate", "--verbosity", "0", timeout=MIGRATED_WITHIN)
+    service.project = older
+    lived.live(old_days[-1])
+    service.project = newer
+    # Of the last one twice, as a worker that begins again.
+    for day in (*new_days, new_days[-1]):
+        lived.live(day)
+    after, sent, nights = lived.stored(), lived.notifications(), lived.nights()
+    yield Result("alarms before the upgrade", len(before))
+    yield Result("alarms that it lost or changed", len(before - after), must_be=0)
+    new = {row for row in after if row[3] in new_days}
+    yield Result("alarms that began after it", len(new), at_least=1)
+    missing = (nights[-1] - nights[0]).days + 1 - len(nights) if nights else 1
+    missing += len({*new_days} - {*nights})
+    yield Result("nights without a decision", missing, must_be=0)
+    yield Result("notifications before the upgrade", sent_before.total())
+    yield Result("notifications after it", sent.total() - sent_before.total())
+    twice = sum(number > 1 for number in sent.values())
+    yield Result("accounts told of twice by one subscription", twice, must_be=0)
+
+
 # --- The command ------------------------------------------------------------------------------
 
 
@@ -163,6 +253,9 @@ def measure(options: argparse.Namespace) -> Report:
     with ExitStack() as stack:
         older = stack.enter_context(exported(before))
         newer = stack.enter_context(exported(options.after)) if options.after else PROJECT
+        if (older / "notifications" / "watching").exists():
+            with temporary_service(project=older) as lived_in:
+                yield from alarms(lived_in, newer)
         service = stack.enter_context(
             cluster.service(older) if options.citus else temporary_service(project=older)
         )
