@@ -122,7 +122,7 @@ def test_what_became_of_accounts(acme: Product, half_life: int | None) -> None:
     world = make_world(acme, counts, dict.fromkeys(names, TODAY - timedelta(days=400)))
     kinds = (Kind.RENEWAL, Kind.MONTHLY_STAY, Kind.EVALUATION)
     fates = [
-        Fate(name, kind, 5 + n, n % 3 > 0)
+        Fate(name, kind, 5 + n, n % 3 > 0, began_before=60)
         for kind in kinds
         for n, name in enumerate(names)
     ]  # fmt: skip
