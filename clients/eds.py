@@ -7,6 +7,7 @@
     eds.py get accounts 17 expand=traits,history
     eds.py export users expand=traits traits=plan,role > users.jsonl
     eds.py list backtests
+    eds.py list forecasts
     eds.py watch accounts --state accounts.state --interval 60
 
 Parameters of the read API follow the resource as name=value. Each line of output is a JSON object,
@@ -24,7 +25,7 @@ from typing import Any
 
 import requests
 
-RESOURCES = ("workspaces", "accounts", "users", "segments", "backtests")
+RESOURCES = ("workspaces", "accounts", "users", "segments", "backtests", "forecasts")
 OF_COMMAND = {"get": RESOURCES[:-1], "watch": ("accounts", "users")}
 LARGEST_PAGE = {"accounts": 500, "users": 500}
 TIMEOUT_SECONDS = 60
@@ -239,8 +240,9 @@ def main(arguments: Sequence[str] | None = None, env: Mapping[str, str] = os.env
     client = Client(env["EDS_URL"], env["EDS_TOKEN"])
     try:
         options.path = f"/v2/{options.resource}"
-        if options.resource == "backtests":
-            options.path = f"/v2/workspaces/{options.workspace or client.workspace()}/backtests"
+        if options.resource in ("backtests", "forecasts"):
+            workspace = options.workspace or client.workspace()
+            options.path = f"/v2/workspaces/{workspace}/{options.resource}"
         elif options.resource != "workspaces":
             options.parameters.append(("workspace_id", options.workspace or client.workspace()))
         records = COMMANDS[options.command](client, options)

@@ -33,6 +33,11 @@ urlpatterns = [
         readapi.BacktestList.as_view(),
         name="v2_backtests",
     ),
+    path(
+        "v2/workspaces/<int:workspace_id>/forecasts",
+        readapi.ForecastList.as_view(),
+        name="v2_forecasts",
+    ),
     path("v2/accounts", readapi.AccountList.as_view(), name="v2_accounts"),
     path("v2/accounts/<int:account_id>", readapi.AccountDetail.as_view(), name="v2_account"),
     path(

@@ -14,7 +14,9 @@ from engagement.metric_names import Scope
 from engagement.rules.rules import Condition, Match
 from engagement.scores.formula import Trend
 from outcomes.backtests.results import Horizon
+from outcomes.forecasts.results import ForecastMonth, Measure, PastMonth, Sums
 from outcomes.kinds import Kind
+from outcomes.statistics.estimates import Estimate
 
 Id: TypeAlias = Annotated[int, Meta(ge=1, description="The service's own ID, used in URLs.")]
 TrackingId: TypeAlias = Annotated[
@@ -469,6 +471,42 @@ class BacktestRecord(TypedDict):
         int | None,
         Meta(description="The number of outcomes of which an even sample counts; null: all do."),
     ]
+    computed_at: Time
+
+
+# --- Forecasts ------------------------------------------------------------------------------
+
+
+class ForecastRecord(TypedDict):
+    """What is expected to renew in the present month and in those after it. Amounts are due,
+    expected, and the ends of an 80% interval: of seats, and of US cents where sales are known."""
+
+    kind: Kind
+    made_on: Day
+    texts: Annotated[
+        dict[Measure, str], Meta(description="What is expected, and how past forecasts were.")
+    ]
+    outcomes: Annotated[int, Meta(description="How many past outcomes the chances come from.")]
+    is_share: Annotated[
+        bool, Meta(description="Whether these were too few to tell accounts apart.")
+    ]
+    learned_months: Annotated[
+        int, Meta(description="How many past months say by how much months differ.")
+    ]
+    months: list[ForecastMonth]
+    total: Annotated[
+        dict[Measure, Sums],
+        Meta(description="Of all months. Monthly licenses are in each, and have none."),
+    ]
+    past: Annotated[
+        list[PastMonth],
+        Meta(description="What forecasts had said when past months began, and what happened."),
+    ]
+    coverage: Annotated[
+        dict[Measure, Estimate],
+        Meta(description="The share of past months within their interval; none without any."),
+    ]
+    revision: Annotated[int | None, Meta(description="That of the license ledger.")]
     computed_at: Time
 
 

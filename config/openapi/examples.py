@@ -28,6 +28,46 @@ FALSE_ALARMS: Json = {
     "rising": {"measured": 0.0251, "came_to_nothing": 14, "alarms": 52},
 }
 _AUC = {"value": 0.7712, "low": 0.6843, "high": 0.8581, "outcomes": 214}
+_DUE = {"terms": 32, "due": 2103, "expected": 1627.5, "low": 1166, "high": 2080}
+_SUMS = {"seats": _DUE, "cents": _DUE | {"due": 4206000, "expected": 3255000.0, "low": 2332000}}
+_SUMS["cents"]["high"] = 4160000
+FORECAST: Json = {
+    "kind": "renewal",
+    "made_on": "2026-11-24",
+    "texts": {
+        "seats": "Of 2,103 seats of annual terms that are up for renewal until February 2027, "
+        "1,628 are expected to renew (1,166 to 2,080 in 80% of cases; 32 terms). 7 of 8 "
+        "past months were within their 80% interval (53 to 98%)."
+    },
+    "outcomes": 214,
+    "is_share": False,
+    "learned_months": 24,
+    "months": [
+        {
+            "first_day": "2026-11-01",
+            "terms": 32,
+            "answered": 4,
+            "sums": _SUMS,
+            "bands": [{"low": 0, "high": 25, "sums": _SUMS}],
+        }
+    ],
+    "total": _SUMS,
+    "past": [
+        {
+            "first_day": "2026-10-01",
+            "made_on": "2026-10-01",
+            "terms": 32,
+            "open": 0,
+            "unknown": 1,
+            "sums": _SUMS,
+            "happened": {"seats": 1702.5, "cents": 3405000.0},
+            "is_within": {"seats": True, "cents": True},
+        }
+    ],
+    "coverage": {"seats": {"value": 0.875, "low": 0.5291, "high": 0.9776, "outcomes": 8}},
+    "revision": 12345,
+    "computed_at": "2026-11-24T06:00:00.000000Z",
+}
 BACKTEST: Json = {
     "kind": "renewal",
     "segment_id": None,

@@ -125,6 +125,14 @@ OPERATIONS = [
         examples.page(examples.BACKTEST, "workspaces/1/backtests"),
     ),
     ReadOperation(
+        views.ForecastList,
+        "listForecasts",
+        "List what will renew in the months ahead",
+        "Workspaces",
+        Page[records.ForecastRecord],
+        examples.page(examples.FORECAST, "workspaces/1/forecasts"),
+    ),
+    ReadOperation(
         views.AccountList,
         "listAccounts",
         "List accounts by score, or find one",

@@ -26,7 +26,7 @@ from marketplace.ledger import reading
 from marketplace.ledger.vocabulary import EventType
 from outcomes.chances.results import Evidence, Feature
 from outcomes.forecasts import storage, texts
-from outcomes.forecasts.results import Forecast, Measure, Month, Sums, month_after
+from outcomes.forecasts.results import Forecast, ForecastMonth, Measure, Sums, month_after
 from outcomes.kinds import Kind
 from outcomes.statistics.estimates import Estimate
 
@@ -70,7 +70,7 @@ class _Choice:
     path: str
     forecast: Forecast
     measure: Measure
-    month: Month
+    month: ForecastMonth
     page: int
 
     @classmethod
@@ -157,7 +157,7 @@ def _context(
     }
 
 
-def _bars(choice: _Choice, rows: Sequence[tuple[str, Any, Month | None]]) -> list[_Bar]:
+def _bars(choice: _Choice, rows: Sequence[tuple[str, Any, ForecastMonth | None]]) -> list[_Bar]:
     measure = choice.measure
     largest = max((sums[measure].due for _, sums, _ in rows), default=0) or 1
     return [

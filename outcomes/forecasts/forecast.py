@@ -7,7 +7,15 @@ from typing import NamedTuple
 
 from engagement.models import Workspace
 from outcomes.forecasts import became
-from outcomes.forecasts.results import Band, Forecast, Measure, Month, PastMonth, Term, months_from
+from outcomes.forecasts.results import (
+    Forecast,
+    ForecastBand,
+    ForecastMonth,
+    Measure,
+    PastMonth,
+    Term,
+    months_from,
+)
 from outcomes.forecasts.simulation import (
     BAND_EDGES,
     BANDS,
@@ -42,7 +50,7 @@ def make(workspace: Workspace, kind: Kind, today: date, *, is_share: bool) -> Ma
     seed = (workspace.pk, today.replace(day=1).toordinal(), list(Kind).index(kind))
     drawn = simulate(terms, believed_spreads(informed), seed)
     months = [
-        Month(
+        ForecastMonth(
             first_day,
             sum(term.month == number for term in terms),
             sum(term.month == number and term.chance in (0, 1) for term in terms),
@@ -66,10 +74,12 @@ def make(workspace: Workspace, kind: Kind, today: date, *, is_share: bool) -> Ma
     return Made(forecast, terms)
 
 
-def _bands(drawn: Simulation, month: int) -> list[Band]:
+def _bands(drawn: Simulation, month: int) -> list[ForecastBand]:
     edges: list[int | None] = [0, *BAND_EDGES, 100]
     pairs = [*pairwise(edges), (None, None)]
-    bands = (Band(*pair, drawn.sums(month, number)) for number, pair in enumerate(pairs[:BANDS]))
+    bands = (
+        ForecastBand(*pair, drawn.sums(month, number)) for number, pair in enumerate(pairs[:BANDS])
+    )
     return [band for band in bands if any(sums.terms for sums in band.sums.values())]
 
 

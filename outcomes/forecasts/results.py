@@ -61,7 +61,7 @@ class Sums(msgspec.Struct, frozen=True):
     high: int
 
 
-class Band(msgspec.Struct, frozen=True):
+class ForecastBand(msgspec.Struct, frozen=True):
     """The sums of accounts that score from ``low`` on and below ``high``; both are None for those
     without a score."""
 
@@ -70,7 +70,7 @@ class Band(msgspec.Struct, frozen=True):
     sums: dict[Measure, Sums]
 
 
-class Month(msgspec.Struct, frozen=True):
+class ForecastMonth(msgspec.Struct, frozen=True):
     """The terms that end in the month that begins on ``first_day``. Customers have ``answered``
     for that many of them: these count as certain."""
 
@@ -78,7 +78,7 @@ class Month(msgspec.Struct, frozen=True):
     terms: int
     answered: int
     sums: dict[Measure, Sums]
-    bands: list[Band]
+    bands: list[ForecastBand]
 
 
 class PastMonth(msgspec.Struct, frozen=True):
@@ -113,7 +113,7 @@ class Forecast(msgspec.Struct, frozen=True):
     outcomes: int
     is_share: bool
     learned_months: int
-    months: list[Month]
+    months: list[ForecastMonth]
     total: dict[Measure, Sums]
     past: list[PastMonth]
     coverage: dict[Measure, Estimate]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from engagement.money import format_cents
-from outcomes.forecasts.results import Forecast, Measure, Month, PastMonth, Sums
+from outcomes.forecasts.results import Forecast, ForecastMonth, Measure, PastMonth, Sums
 from outcomes.kinds import Kind
 
 LABELS = {Kind.RENEWAL: "Renewals", Kind.MONTHLY_STAY: "Monthly licenses"}
@@ -28,7 +28,7 @@ def summary(forecast: Forecast, measure: Measure) -> str:
     return month_sentence(forecast.kind, forecast.months[0], measure)
 
 
-def month_sentence(kind: Kind, month: Month, measure: Measure) -> str:
+def month_sentence(kind: Kind, month: ForecastMonth, measure: Measure) -> str:
     return _sentence(kind, month.sums[measure], measure, f"in {month.first_day:%B %Y}")
 
 

@@ -23,6 +23,7 @@ from readapi.models import ApiToken
 from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
 from readapi.views.backtests import BacktestList
 from readapi.views.base import ReadView
+from readapi.views.forecasts import ForecastList
 from readapi.views.license_events import LicenseEventList
 from readapi.views.rankings import ACCOUNTS, USERS, Ranking
 from readapi.views.segments import SegmentList, SegmentMembers
@@ -229,9 +230,9 @@ def _movers(call: Call) -> Json:
     }
 
 
-def _backtests(call: Call) -> Json:
+def _of_workspace(view: type[ReadView], call: Call) -> Json:
     arguments = {**call.arguments, "workspace_id": _workspace_id(call)}
-    return _read(BacktestList, call._replace(arguments=arguments), ("workspace_id",))
+    return _read(view, call._replace(arguments=arguments), ("workspace_id",))
 
 
 # --- Tools ----------------------------------------------------------------------------------
@@ -393,7 +394,18 @@ _TOOLS = [
         _WORKSPACE | _PAGES,
         (),
         schemas.page_of(records.BacktestRecord),
-        _backtests,
+        lambda call: _of_workspace(BacktestList, call),
+    ),
+    Tool(
+        "what_will_renew",
+        "What will renew",
+        "How many seats, and cents where sales are known, are up for renewal in the present month "
+        "and the three after it, how many are expected to renew with an 80% interval, and how past "
+        "forecasts compare with what happened. Quote no number without its interval.",
+        _WORKSPACE | _PAGES,
+        (),
+        schemas.page_of(records.ForecastRecord),
+        lambda call: _of_workspace(ForecastList, call),
     ),
     Tool(
         "who_moved",

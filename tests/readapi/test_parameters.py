@@ -26,6 +26,7 @@ ACCEPTED: dict[str, list[str]] = {
     ],
     "/v2/workspaces/{workspace}": ["expand"],
     "/v2/workspaces/{workspace}/backtests": PAGING,
+    "/v2/workspaces/{workspace}/forecasts": PAGING,
     "/v2/accounts": [
         "workspace_id",
         *LOOK_UP,

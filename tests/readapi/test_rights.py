@@ -28,6 +28,7 @@ READ: dict[str, tuple[str, set[str]]] = {
     "WorkspaceList": ("/v2/workspaces?expand=stats", {ANY}),
     "WorkspaceDetail": ("/v2/workspaces/{workspace}", {ANY}),
     "BacktestList": ("/v2/workspaces/{workspace}/backtests", {ACCOUNT}),
+    "ForecastList": ("/v2/workspaces/{workspace}/forecasts", {ACCOUNT}),
     "AccountList": ("/v2/accounts?workspace_id={workspace}&expand=traits,metrics", {ACCOUNT}),
     "AccountDetail": (
         "/v2/accounts/{account}?workspace_id={workspace}"
