@@ -222,7 +222,7 @@ def alarms(service: Service, newer: Path) -> Report:
     lived.step("begin", lived.days[0])
     for day in old_days[:-1]:
         lived.live(day)
-    before, sent_before = lived.stored(), lived.notifications()
+    before, messages_before = lived.stored(), lived.notifications()
     older, service.project = service.project, newer
     service.run("manage.py", "migrate", "--verbosity", "0", timeout=MIGRATED_WITHIN)
     service.project = older
@@ -231,7 +231,7 @@ def alarms(service: Service, newer: Path) -> Report:
     # Of the last one twice, as a worker that begins again.
     for day in (*new_days, new_days[-1]):
         lived.live(day)
-    after, sent, nights = lived.stored(), lived.notifications(), lived.nights()
+    after, messages, nights = lived.stored(), lived.notifications(), lived.nights()
     yield Result("alarms before the upgrade", len(before))
     yield Result("alarms that it lost or changed", len(before - after), must_be=0)
     new = {row for row in after if row[3] in new_days}
@@ -239,9 +239,9 @@ def alarms(service: Service, newer: Path) -> Report:
     missing = (nights[-1] - nights[0]).days + 1 - len(nights) if nights else 1
     missing += len({*new_days} - {*nights})
     yield Result("nights without a decision", missing, must_be=0)
-    yield Result("notifications before the upgrade", sent_before.total())
-    yield Result("notifications after it", sent.total() - sent_before.total())
-    twice = sum(number > 1 for number in sent.values())
+    yield Result("notifications before the upgrade", messages_before.total())
+    yield Result("notifications after it", messages.total() - messages_before.total())
+    twice = sum(number > 1 for number in messages.values())
     yield Result("accounts told of twice by one subscription", twice, must_be=0)
 
 
