@@ -127,12 +127,13 @@ def _count(job: Job, score_set: ScoreSet, today: date) -> Outcome | None:
 
 
 def _count_days(score_set: ScoreSet, today: date, cursor: dict[str, Any]) -> None:
-    """Count some days. If the next one is counted for some accounts, the cursor says for which."""
+    """Count some days. If the next one is counted for some accounts, the cursor says so."""
     place = [score_set.pk, str(score_set.active_days_until)]
-    *counted, account = cursor.pop("counted", (0,))
-    after = active_days.count_days(score_set, today, account if counted == place else 0)
-    if after:
-        cursor["counted"] = [score_set.pk, str(score_set.active_days_until), after]
+    *counted_place, account, user_days = cursor.pop("counted", (0, 0))
+    counted = (account, user_days) if counted_place == place else (0, 0)
+    counted = active_days.count_days(score_set, today, counted)
+    if counted[0]:
+        cursor["counted"] = [score_set.pk, str(score_set.active_days_until), *counted]
 
 
 def _imported_from(score_set: ScoreSet, today: date) -> date | None:

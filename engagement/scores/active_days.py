@@ -193,30 +193,36 @@ _LAST_OF_PART: LiteralString = """
 _LAST_ID = 2**63 - 1
 
 
-def count_days(score_set: ScoreSet, today: date, after: int = 0) -> int:
-    """Count the next of the days before *today*, for about ``STEP_SECONDS``; the first one of them
-    for the accounts with ids above *after*. Returns the id above which the next day is to be
-    counted, 0 for all accounts.
+def count_days(
+    score_set: ScoreSet, today: date, counted: tuple[int, int] = (0, 0)
+) -> tuple[int, int]:
+    """Count the next of the days before *today*, for about ``STEP_SECONDS``.
 
-    Days before those that are kept are only counted together, for the user-days of all accounts.
+    Of the first of these, *counted* is the last account that is counted already, 0 for none, and
+    the user-days of all until that one. Returns the same of the day to go on with. Days before
+    those that are kept are only counted together, for the user-days of all accounts.
     """
     first = max(score_set.active_days_until or _first_day(score_set, today), today - TOTALS_KEPT)
     days, started = 1, time.monotonic()
     with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
         while first < today:
+            after, user_days = counted
             last = _last_of_part(score_set, after)
             is_whole = after == 0 and last == _LAST_ID
             until = min(first + (days if is_whole else 1) * DAY, today)
             if first < today - KEPT:
                 until = min(until, today - KEPT)
-            _count_part(score_set, (first, until), (after + 1, last), today - KEPT)
+            totals = _count_part(score_set, (first, until), (after + 1, last), today - KEPT)
+            totals[first] += user_days
+            counted = last, totals[first]
             if last == _LAST_ID:
-                first, days = until, 2 * days
-            after = last % _LAST_ID
+                # Those of a part would look like a sender that is silent.
+                store_totals(score_set, totals)
+                first, days, counted = until, 2 * days, (0, 0)
             if time.monotonic() > started + STEP_SECONDS:
                 break
     _set_until(score_set, min(first, today))
-    return after
+    return counted
 
 
 def _first_day(score_set: ScoreSet, today: date) -> date:
@@ -233,9 +239,8 @@ def _last_of_part(score_set: ScoreSet, after: int) -> int:
 
 def _count_part(
     score_set: ScoreSet, span: tuple[date, date], accounts: tuple[int, int], kept_from: date
-) -> None:
-    """Count the days of the span, of the accounts with these ids. If the first of these is not 1,
-    those before it are counted."""
+) -> dict[date, int]:
+    """Count the days of the span, of the accounts with these ids; their user-days of each day."""
     first, until = span
     part = {**_counting(score_set), "from": accounts[0], "to": accounts[1]}
     sql.execute(_DELETE_DAYS, {**part, "first": date.min, "until": kept_from})
@@ -248,12 +253,7 @@ def _count_part(
     else:
         rows = sql.fetch(_COUNT_TOTALS.format(active=active), part)
     totals = dict.fromkeys((first + n * DAY for n in range((until - first).days)), 0)
-    if accounts[0] > 1:
-        nights = AlarmNight.objects.filter(workspace=score_set.workspace_id, day=first)
-        totals |= dict(nights.values_list("day", "user_days"))
-    for day, number in rows:
-        totals[day] += number
-    store_totals(score_set, totals)
+    return totals | dict(rows)
 
 
 def store_totals(score_set: ScoreSet, totals: Mapping[date, int]) -> None:
