@@ -25,9 +25,11 @@ Figures = dict[str, float]
 
 # --- Evaluations ----------------------------------------------------------------------------------
 
-AGE, BOUGHT = 7, 0.35
-# Evaluations of a world. Of 40, there are hardly ever 20 of each class.
-SIZES = (40, 100, 200, 400, 1_500)
+AGE = 7
+# The share that is bought, in every other world.
+BOUGHT = (0.4, 0.2)
+# Evaluations of a world. Of 100, hardly 40 are predicted: they have no bar.
+SIZES, LEAST_FOR_BARS = (100, 200, 400, 1_500), 200
 # Of the bins, whose intervals miss 5% by chance; and of what the truth gains, this share.
 LEAST_CALIBRATED, LEAST_OF_TRUTH = 0.9, 0.5
 MOST_CLAIMS = 0.05
@@ -51,13 +53,15 @@ def evaluations_of(seed: int) -> list[tuple[str, Figures]]:
         (f"{number:,} evaluations, {decision} decides", figures)
         for decision in DECISIONS
         for number in SIZES
-        if (figures := _judged(evaluations(number, decision, AGE, seed, BOUGHT), decision))
+        if (figures := judged(number, decision, seed))
     ]
 
 
-def _judged(planted: Evaluations, decision: str) -> Figures:
+def judged(number: int, decision: str, seed: int) -> Figures:
     """What the proof says of a world, and what the truth would have said of the same evaluations;
     nothing if the service says that there are too few."""
+    bought = BOUGHT[seed % len(BOUGHT)]
+    planted = evaluations(number, decision, AGE, seed, bought)
     cases = past_cases(planted)
     proof = prove(cases)
     if proof is None:
@@ -66,21 +70,22 @@ def _judged(planted: Evaluations, decision: str) -> Figures:
     truth = float(((planted.chances - planted.is_good)[own] ** 2).mean())
     hits = [bin.observed.low <= bin.expected <= bin.observed.high for bin in proof.bins]
     return {
+        "evaluations": number,
         "gain": proof.gain.value,
         "gain of the truth": proof.brier_of_share - truth,
         "gains claimed": proof.gain.low > 0,
         "bins": len(hits),
         "calibrated": sum(hits),
-        **_intervals(cases, decision),
+        **_intervals(cases, decision, bought),
     }
 
 
-def _intervals(cases: PastCases, decision: str) -> Figures:
+def _intervals(cases: PastCases, decision: str, bought: float) -> Figures:
     """How often the intervals of the last model have the chances of other evaluations in them."""
     model = learn(cases, np.arange(len(cases.is_good)))
     if model is None:
         return {}
-    others = evaluations(400, decision, AGE, 10**6 + len(cases.is_good), BOUGHT)
+    others = evaluations(400, decision, AGE, 10**6 + len(cases.is_good), bought)
     _, low, high = predict(model, others.features)
     is_inside = (low <= others.chances) & (others.chances <= high)
     return {"interval has the chance": float(is_inside.mean()), "width": float((high - low).mean())}
@@ -112,7 +117,8 @@ def measure(options: argparse.Namespace) -> Report:
                 all_figures[name].append(figures)
     rows = []
     for name, own in sorted(all_figures.items()):
-        yield from _results(name, own)
+        if own[0]["evaluations"] >= LEAST_FOR_BARS:
+            yield from _results(name, own)
         for figure in own[0]:
             mean = float(np.mean([world[figure] for world in own]))
             rows.append({"": f"{name}: {figure}", "mean": round(mean, 4), "worlds": len(own)})

@@ -14,6 +14,8 @@ from outcomes.statistics.rates import reliability
 
 Array: TypeAlias = npt.NDArray[Any]
 
+# Cases before this share of all are learned from alone: the share of few says little.
+FIRST = 0.4
 # A model predicts as many cases as a share of those before them, and the least number of them. The
 # least number of predictions proves something.
 GROWTH, LEAST_OF_PART, LEAST_PREDICTED = 0.25, 10, 20
@@ -46,7 +48,7 @@ def walk_forward(cases: PastCases) -> tuple[Array, Array]:
     then; NaN before there was enough."""
     chances = np.full(len(cases.is_good), np.nan)
     shares = chances.copy()
-    first = _first(cases)
+    first = max(_first(cases), int(FIRST * len(chances)))
     while first < len(chances):
         part = np.arange(first, min(first + max(LEAST_OF_PART, int(GROWTH * first)), len(chances)))
         first = part[-1] + 1

@@ -26,7 +26,7 @@ from outcomes.chances.proof import LEAST_PREDICTED, prove, walk_forward
 from outcomes.chances.results import Evidence, Feature, Proof
 from outcomes.kinds import Outcome
 from proofs import foresight
-from proofs.foresight_worlds import DECISIONS, evaluations
+from proofs.foresight_worlds import DECISIONS
 from tests.cases import each
 
 Array = npt.NDArray[Any]
@@ -124,7 +124,10 @@ def test_the_interval_is_that_of_statsmodels_without_a_penalty() -> None:
     ones = [1.0] * columns.shape[1]
     # With means of 0 and spreads of 1, the logarithm of 1 + value is the column.
     zeros = [0.0] * columns.shape[1]
-    model = Model(zeros, ones, [None] * 4, own.weights.tolist(), own.covariance.tolist(), 0.0)
+    # Squares count nothing.
+    weights, covariance = np.zeros(9), np.zeros((9, 9))
+    weights[:5], covariance[:5, :5] = own
+    model = Model(zeros, ones, [None] * 4, weights.tolist(), covariance.tolist(), 0.0)
     few = np.clip(columns[:10], -0.9, 2.9)
     chances = predict(model, np.expm1(few))
     other = Logit(is_good, logistic.with_constant(columns)).fit(disp=0)
@@ -219,11 +222,12 @@ def test_what_is_unknown_is_no_fact() -> None:
 def test_similar_cases_are_the_nearest_by_what_counts() -> None:
     cases = counts(6, 120)
     model = model_of(cases)
-    weights = np.array(model.weights[1:])
+    lines, bends = np.array(model.weights[1:]).reshape(2, -1)
 
     def place(values: Array) -> Array:
         parts: Array = (np.log1p(values) - np.array(model.means)) / np.array(model.spreads)
-        placed: Array = np.clip(parts, -3, 3) * weights
+        parts = np.clip(parts, -3, 3)
+        placed: Array = parts * lines + 0.35 * (parts**2 - 1) * bends
         return placed
 
     for row, own in zip(cases.values[:20], evidence(model, cases.values[:20], cases), strict=True):
@@ -295,8 +299,7 @@ def test_few_outcomes_prove_nothing(number: int) -> None:
 @each("decision", DECISIONS)
 def test_planted_chances_are_found(decision: str) -> None:
     """Worlds of ``proofs.foresight``, whose command has many."""
-    planted = evaluations(400, decision, foresight.AGE, 3, foresight.BOUGHT)
-    figures = foresight._judged(planted, decision)
+    figures = foresight.judged(400, decision, 4)
     if decision == foresight.NOTHING:
         assert not figures["gains claimed"]
     else:
