@@ -152,8 +152,7 @@ _DELETE_VERSIONS: LiteralString = """
       AND m.id <> ALL(%(in_use)b::bigint[])
       AND NOT EXISTS (
         SELECT FROM outcomes_storedforecast f
-        WHERE f.workspace_id = m.workspace_id
-          AND jsonb_path_exists(f.versions, '$.** ? (@ == $id)', jsonb_build_object('id', m.id)))
+        WHERE f.workspace_id = m.workspace_id AND f.versions @> to_jsonb(m.id))
 """
 
 

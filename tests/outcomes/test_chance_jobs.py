@@ -206,8 +206,8 @@ def test_terms_have_chances_of_several_models(world: World) -> None:
     work(NOON)
     own = chances(world, Kind.RENEWAL)
     models = storage.models(workspace_of(world), Kind.RENEWAL)
-    # Past ones began 33 days ago and later: nothing is known of 90 and 120 days before.
-    assert [model.outcomes for model in models.values()] == [47, 31, 1, 0, 0] or models
+    # The first began 92 days ago: nothing is known of 120 days before, nor of what ends then.
+    assert [model.outcomes for model in models.values()] == [60, 60, 31, 1, 0]
     assert {row.license: row.version for row in own.values()} == {
         license: models[age].pk
         for license, age in (("R-10", 14), ("R-58", 60), ("R-120", 120))
@@ -222,23 +222,20 @@ def test_old_versions_go_unless_a_forecast_names_them(world: World) -> None:
     StoredForecast.objects.create(
         product=world.product,
         workspace=workspace,
-        measure="seats",
-        month=TODAY,
+        kind=Kind.RENEWAL,
         made_on=TODAY,
-        due=1,
-        expected=1.0,
-        low=0.0,
-        high=1.0,
-        terms=[],
-        parts=[],
-        versions={"evaluation": [first[7]]},
+        looked_at=NOON,
+        stays=True,
+        result={},
+        versions=[first[3], first[7]],
+        **{name: [] for name in ("licenses", "days", "seats", "cents", "chances")},
     )
     licenses.follow(world.product.pk, 2)
     work(NOON + DAY)
     assert set(first.values()) <= set(ChanceModel.objects.values_list("pk", flat=True))
     work(NOON + 9 * DAY)
     rest = set(ChanceModel.objects.values_list("pk", flat=True)) & set(first.values())
-    assert rest == {first[7]}
+    assert rest == {first[3], first[7]}
 
 
 def test_chances_of_many_accounts_are_found_in_parts(
