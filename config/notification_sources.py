@@ -21,6 +21,9 @@ from marketplace.status.health import has_failed_last
 from notifications.triggers import LICENSE_EVENTS, Trigger
 from notifications.watching.conditions import ConditionUnknown, register_source
 from notifications.watching.payloads import Condition
+from outcomes.forecasts import storage as forecasts
+from outcomes.forecasts import texts
+from outcomes.forecasts.results import Measure
 from readapi.models import ApiToken
 
 # Rates of fewer messages than this say nothing.
@@ -49,6 +52,7 @@ def register_sources() -> None:
         (Trigger.INBOX_OLD, _inbox_old),
         (Trigger.PRODUCT_FALLING, _product_falling),
         (Trigger.SENDER_SILENT, _sender_silent),
+        (Trigger.FORECAST_FALLING, _forecast_falling),
     ):
         register_source(trigger, source)
 
@@ -252,3 +256,30 @@ def _sender_silent(product: Product, _: float, now: datetime) -> Condition | Non
     if not product_alarms.knows_sender(product, now):
         raise ConditionUnknown
     return None
+
+
+def _forecast_falling(product: Product, percent: float, now: datetime) -> Condition | None:
+    """Compares with the month's first forecast of the product's first workspace."""
+    workspace = product_alarms.first_workspace(product.pk)
+    latest = forecasts.latest_of([workspace.pk]).get(workspace.pk) if workspace else None
+    if workspace is None or latest is None:
+        raise ConditionUnknown
+    before = forecasts.of_this_month(workspace, latest.kind, latest.made_on)
+    if before is None:
+        raise ConditionUnknown
+    measure = latest.measure()
+    now_expected, expected = (each.expected_later(measure) for each in (latest, before))
+    if not expected or 100 * (expected - now_expected) < percent * expected:
+        return None
+    unit = "seats" if measure is Measure.SEATS else "US dollars"
+    text = (
+        f"Of the renewals of the next three months, {texts.amount(now_expected, measure)} {unit} "
+        f"are expected. When the month began, it was {texts.amount(expected, measure)}."
+    )
+    path = reverse("admin:engagement_workspace_forecast", args=[workspace.pk])
+    numbers = {
+        "measure": str(measure),
+        "expected": round(now_expected, 1),
+        "expected_before": round(expected, 1),
+    }
+    return Condition(text, path, numbers)

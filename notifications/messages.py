@@ -273,6 +273,17 @@ class ProductFalling(ProductMessage, frozen=True, kw_only=True):
     ) = UNSET
 
 
+class ForecastFalling(ProductMessage, frozen=True, kw_only=True):
+    """Less is expected to renew in the next three months than when this month began, or no
+    longer."""
+
+    measure: Annotated[str, Meta(description="seats, or cents.")] | UnsetType = UNSET
+    expected: Annotated[float, Meta(ge=0, description="What is expected now.")] | UnsetType = UNSET
+    expected_before: (
+        Annotated[float, Meta(ge=0, description="When the month began.")] | UnsetType
+    ) = UNSET
+
+
 class SenderSilent(ProductMessage, frozen=True, kw_only=True):
     """Hardly anybody was active on a day, so the sender may send nothing; or it sends again."""
 
@@ -341,6 +352,7 @@ CONDITIONS: dict[Trigger, type[ProductMessage]] = {
     Trigger.INBOX_OLD: InboxOld,
     Trigger.PRODUCT_FALLING: ProductFalling,
     Trigger.SENDER_SILENT: SenderSilent,
+    Trigger.FORECAST_FALLING: ForecastFalling,
     **dict.fromkeys((*LICENSE_EVENTS, Trigger.LICENSE_EVENT_WITHDRAWN), LicenseHappening),
 }
 

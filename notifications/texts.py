@@ -40,6 +40,8 @@ def describe_subscription(subscription: Subscription) -> str:
             text = f"{threshold}% or more of the requests of an hour are refused"
         case Trigger.INBOX_OLD:
             text = f"A message waits for {threshold} minutes or more"
+        case Trigger.FORECAST_FALLING:
+            text = f"The forecast of renewals falls by {threshold}% or more"
         case _:
             text = str(subscription.get_trigger_display())
     if subscription.filter_segment is not None:

@@ -29,6 +29,7 @@ class Trigger(models.TextChoices):
     INBOX_OLD = "inbox_old", "Messages wait in the inbox"
     PRODUCT_FALLING = "product_falling", "The whole product is used less"
     SENDER_SILENT = "sender_silent", "The sender is silent"
+    FORECAST_FALLING = "forecast_falling", "The forecast of renewals falls"
     EVALUATION_STARTED = "evaluation_started", "Evaluation starts"
     EVALUATION_BOUGHT = "evaluation_bought", "Evaluation is bought"
     EVALUATION_EXTENDED = "evaluation_extended", "Evaluation is extended"
@@ -136,6 +137,14 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
     ),
     Trigger.PRODUCT_FALLING: TriggerInfo("product.falling", ends=True),
     Trigger.SENDER_SILENT: TriggerInfo("product.sender_silent", ends=True),
+    Trigger.FORECAST_FALLING: TriggerInfo(
+        "product.forecast_falling",
+        ("threshold",),
+        "percent less for the next three months than at the beginning of this month",
+        10,
+        (1, 100),
+        ends=True,
+    ),
 }
 # What happened to licenses, by the type of the event. Withdrawals are of any of these.
 LICENSE_EVENTS: dict[Trigger, str] = {

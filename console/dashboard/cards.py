@@ -45,6 +45,8 @@ from ingestion.log.texts import (
     tone,
 )
 from ingestion.models import IngestionKey
+from outcomes.forecasts import texts as forecasts
+from outcomes.forecasts.results import Forecast
 
 # The links to workspaces besides the one whose scores are shown.
 MAX_OTHER_WORKSPACES = 5
@@ -286,9 +288,24 @@ def _statistics(summary: ProductSummary, now: datetime) -> Iterator[Statistic]:
             window = first.get_lookback_days_display()
             detail = f"{active:,} active in the last {window}"
             yield Statistic(label, f"{total:,}", detail, ranking_url(scope, first))
+    if summary.forecast and summary.workspaces:
+        yield _renewals(summary.forecast, summary.workspaces[0])
     messages = summary.last_24h
     yield Statistic(f"Accepted ({HOURS} h)", f"{messages.accepted:,}", _dropped_text(messages))
     yield _inbox(messages, now)
+
+
+def _renewals(forecast: Forecast, workspace: Workspace) -> Statistic:
+    """What is expected of the next month."""
+    month, measure = forecast.months[1], forecast.measure()
+    sums, unit = month.sums[measure], forecasts.MEASURES[measure].lower()
+    label = f"{forecasts.LABELS[forecast.kind]} in {month.first_day:%B}"
+    url = f"{admin_url('engagement_workspace_forecast', workspace.pk)}?kind={forecast.kind}"
+    if not sums.terms:
+        return Statistic(label, "None", "", url)
+    of = f"{forecasts.amount(sums.expected, measure)} of {forecasts.amount(sums.due, measure)}"
+    interval = forecasts.interval(sums, measure)
+    return Statistic(label, of, f"{unit}; {interval} in 80% of cases", url)
 
 
 def _dropped_text(messages: Last24Hours) -> str:

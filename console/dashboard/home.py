@@ -37,6 +37,7 @@ from marketplace.models import Connection
 from marketplace.runs.timetable import load_timetable
 from marketplace.status.health import LastRuns, load_last_runs
 from notifications.models import Destination
+from outcomes.forecasts.storage import latest_of
 from readapi.models import ApiToken
 
 # The list of products has all of them.
@@ -120,6 +121,7 @@ def product_summaries(
     firsts = {product_id: own[0].pk for product_id, own in workspaces.items()}
     activities = product_alarms.activities(firsts.values(), now)
     silent = {each.product.pk: each for each in product_alarms.silent_senders(now, ids)}
+    forecasts = latest_of(list(firsts.values()))
     summaries = []
     for product in products:
         score_set = score_sets.get(product.pk)
@@ -145,6 +147,7 @@ def product_summaries(
                 activity=activities.get(firsts.get(product.pk, 0)),
                 silent_sender=silent.get(product.pk),
                 missing_node=missing.get(product.pk, ""),
+                forecast=forecasts.get(firsts.get(product.pk, 0)),
             )
         )
     return summaries

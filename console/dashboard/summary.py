@@ -20,6 +20,7 @@ from marketplace.models import Connection
 from marketplace.runs.timetable import Timetable
 from marketplace.status.health import LastRuns
 from notifications.models import Destination
+from outcomes.forecasts.results import Forecast
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class ProductSummary:
     silent_sender: SilentSender | None = None
     # The node of a cluster that has its data and cannot be reached; "" if it can be.
     missing_node: str = ""
+    # Of the first workspace: that of annual terms, or else of monthly licenses.
+    forecast: Forecast | None = None
     # Whether it is the only card of the page, so that its chart can have all details.
     is_alone: bool = True
 

@@ -127,6 +127,10 @@ class Forecast(msgspec.Struct, frozen=True):
         with_sales = sum(month.sums[Measure.CENTS].terms for month in self.months)
         return Measure.CENTS if 0 < terms == with_sales else Measure.SEATS
 
+    def expected_later(self, measure: Measure) -> float:
+        """What is expected of the months after the present one."""
+        return sum(month.sums[measure].expected for month in self.months[1:])
+
 
 def month_after(first_day: date, months: int) -> date:
     """The first day of the month that is this many months after that of *first_day*."""

@@ -1,7 +1,7 @@
 """The stored forecasts: kept, found, and rid of forgotten licenses. Pages read them: nothing here
 needs numpy."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, datetime
 from typing import LiteralString, NamedTuple
 
@@ -45,7 +45,7 @@ def models_behind(workspace: Workspace, kind: Kind) -> Models:
     return Models(*row)
 
 
-def latest_rows(workspaces: Iterable[Workspace]) -> QuerySet[StoredForecast]:
+def latest_rows(workspaces: Collection[int]) -> QuerySet[StoredForecast]:
     """The rows of the latest forecasts, without terms."""
     rows = StoredForecast.objects.filter(workspace__in=workspaces, stays=False)
     return rows.only("workspace_id", "kind", "made_on", "result", "versions").order_by("-kind")
@@ -53,7 +53,20 @@ def latest_rows(workspaces: Iterable[Workspace]) -> QuerySet[StoredForecast]:
 
 def latest(workspace: Workspace) -> dict[Kind, Forecast]:
     """The latest forecast of each kind that has one, renewals first."""
-    return {Kind(row.kind): decode(row) for row in latest_rows([workspace])}
+    return {Kind(row.kind): decode(row) for row in latest_rows([workspace.pk])}
+
+
+def latest_of(workspaces: Collection[int]) -> dict[int, Forecast]:
+    """The latest forecast of each workspace with terms ahead: of annual ones, or else of monthly
+    licenses."""
+    # Of a workspace, the last row in this order counts.
+    rows = latest_rows(workspaces).order_by("kind")
+    forecasts = [(row.workspace_id, decode(row)) for row in rows]
+    return {
+        workspace: forecast
+        for workspace, forecast in forecasts
+        if any(month.terms for month in forecast.months)
+    }
 
 
 def of_this_month(workspace: Workspace, kind: Kind, today: date) -> Forecast | None:

@@ -29,7 +29,7 @@ class ForecastList(ReadView):
     def build_response(self, workspace_id: int) -> Response:
         workspace = queries.workspace(self.product, workspace_id)
         request = pagination.parse_page_request(self.parameters, "forecasts", _ORDER)
-        page = pagination.paginate(storage.latest_rows([workspace]), _ORDER, request)
+        page = pagination.paginate(storage.latest_rows([workspace.pk]), _ORDER, request)
         return self.page_response(page, [_record(row) for row in page.rows])
 
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from core.jobs import run
-from engagement.models import AccountChance, Product, Workspace
+from engagement.models import AccountChance, Product, User, Workspace
 from engagement.rescoring.rescore import rescore
 from outcomes.forecasts import jobs
 from outcomes.forecasts.results import month_after
@@ -148,3 +148,16 @@ def test_what_no_link_asks_for_is_not_found(reader: Client, ours: Workspace) -> 
     assert len(set(links)) >= 8
     for link in set(links):
         assert reader.get(link).status_code == 200, link
+
+
+def test_the_overview_has_the_next_month(reader: Client, ours: Workspace) -> None:
+    now = datetime.now(UTC)
+    times = {"first_seen_at": now, "last_seen_at": now}
+    User.objects.create(product=ours.product, external_id="ann", is_identified=True, **times)
+    html = reader.get(reverse("admin:index")).content.decode()
+    text = " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+    assert re.search(
+        rf"Renewals in {NEXT:%B} 7,029.40 of 14,030.00 revenue; [\d,.]+ to [\d,.]+ in 80% of cases",
+        text,
+    )
+    assert f"{address(ours)}kind=renewal" in html

@@ -1,20 +1,27 @@
 """Each trigger tells of what it says, to whom it should, and not more often than asked."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from core.database import sql
+from core.jobs.run import run_due
 from engagement.models import AlarmNight, Product, Segment
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
+from engagement.rescoring.rescore import rescore
 from ingestion.models import HourCount, IngestionKey, QuarantinedMessage, RefusedCount
 from marketplace.models import Connection
 from notifications import retention
 from notifications.models import Delivery, Destination, OutboxMessage, Watch, WatchedMember
 from notifications.watching import outbox
 from notifications.watching.sweep import sweep
+from outcomes.forecasts import jobs as forecasts
+from outcomes.forecasts.results import month_after
+from outcomes.models import ChanceLook
+from outcomes.reading import QUEUE
 from readapi.models import ApiToken
 from tests.admin.rows import a_connection
 from tests.engagement.history import alias, group, identify, tell, track
@@ -27,6 +34,7 @@ from tests.notifications.rows import (
     settle,
     subscribe,
 )
+from tests.outcomes.forecasts import Planted, plant
 
 pytestmark = pytest.mark.django_db
 PAYS = {"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"}
@@ -507,3 +515,32 @@ def test_a_fall_of_the_whole_product_and_a_silent_sender_are_told_until_they_end
         "Acme: Resolved: the sender is silent.",
         "Acme: Resolved: the whole product is used less.",
     ]
+
+
+def test_a_forecast_that_falls_is_told_until_it_recovers(
+    acme: Product, destination: Destination, clock: Clock
+) -> None:
+    workspace = acme.workspaces.get()
+    subscribe(destination, "forecast_falling", threshold=20)
+    rescore(clock.now)
+    sweep(clock.step(70))
+    later = month_after(clock.now.date(), 1)
+    terms = [Planted(name, later, 0.9, seats=100) for name in "ab"]
+    for chances, number in (((0.9, 0.9), 0), ((0.9, 0.7), 0), ((0.5, 0.7), 1), ((0.9, 0.8), 2)):
+        clock.now += timedelta(hours=1)
+        planted = [replace(term, chance=own) for term, own in zip(terms, chances, strict=True)]
+        plant(acme, planted, clock.now.date())
+        ChanceLook.objects.update(looked_at=clock.now)
+        forecasts.request_due(clock.now)
+        run_due(QUEUE, lambda: clock.now)
+        sweep(clock.step(70))
+        assert len(outbox_texts()) == number, chances
+    falls, over = outbox_texts()
+    assert falls == (
+        "Acme: Of the renewals of the next three months, 120 seats are expected. When the month "
+        "began, it was 180."
+    )
+    assert over == "Acme: Resolved: the forecast of renewals falls."
+    data = OutboxMessage.objects.get(title=falls).payload["data"]
+    assert (data["measure"], data["expected"], data["expected_before"]) == ("seats", 120, 180)
+    assert data["link"].endswith(f"/admin/engagement/workspace/{workspace.pk}/forecast/")
