@@ -25,8 +25,10 @@ from typing import Any
 
 import requests
 
-RESOURCES = ("workspaces", "accounts", "users", "segments", "backtests", "forecasts")
-OF_COMMAND = {"get": RESOURCES[:-1], "watch": ("accounts", "users")}
+# Of one workspace: lists without single records.
+OF_WORKSPACE = ("backtests", "forecasts")
+RESOURCES = ("workspaces", "accounts", "users", "segments")
+OF_COMMAND = {"get": RESOURCES, "watch": ("accounts", "users")}
 LARGEST_PAGE = {"accounts": 500, "users": 500}
 TIMEOUT_SECONDS = 60
 ATTEMPTS = 6
@@ -206,7 +208,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         ("watch", "what changes from now on, after all records"),
     ):
         command = commands.add_parser(name, help=help)
-        command.add_argument("resource", choices=OF_COMMAND.get(name, RESOURCES))
+        command.add_argument("resource", choices=OF_COMMAND.get(name, RESOURCES + OF_WORKSPACE))
         if name == "get":
             command.add_argument("id", type=int)
         command.add_argument("parameters", nargs="*", type=_pair, metavar="name=value")
@@ -240,7 +242,7 @@ def main(arguments: Sequence[str] | None = None, env: Mapping[str, str] = os.env
     client = Client(env["EDS_URL"], env["EDS_TOKEN"])
     try:
         options.path = f"/v2/{options.resource}"
-        if options.resource in ("backtests", "forecasts"):
+        if options.resource in OF_WORKSPACE:
             workspace = options.workspace or client.workspace()
             options.path = f"/v2/workspaces/{workspace}/{options.resource}"
         elif options.resource != "workspaces":

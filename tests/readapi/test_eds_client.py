@@ -122,8 +122,9 @@ def test_backtests_of_the_workspace(run: Run, workspace: Workspace) -> None:
     head, *rows = run("list", "backtests", "--top", "1", "--table")
     assert head.split() == ["kind", "first_day", "last_day", "segment_id"]
     assert [row.split()[:2] for row in rows] == [["renewal", "2025-03-01"]]
-    with pytest.raises(SystemExit):
-        eds.parse(["get", "backtests", "1"])
+    for resource in eds.OF_WORKSPACE:
+        with pytest.raises(SystemExit):
+            eds.parse(["get", resource, "1"])
 
 
 def test_all_pages_within_the_rate_limit(
