@@ -75,6 +75,8 @@ UNITS = [
 # Celery adds it to each schedule. The service stores no results.
 HIDDEN_TASK = "celery.backend_cleanup"
 MAX_ROWS = 200
+# Work that waits for others goes on within this time. A weekly look that is over rests longer.
+LONGEST_WAIT = timedelta(hours=1)
 # Seconds after which a request to run a job is void, so that none pile up without workers.
 EXPIRES_AFTER = 60
 
@@ -165,7 +167,8 @@ def change_view(request: HttpRequest, pk: int, change: str) -> HttpResponse:
 def list_stepwise(now: datetime) -> Iterator[StepRow]:
     """The jobs that go on step by step, those that fail first. One for each score set would be
     long: of jobs with a key, those that rest after a step are left out."""
-    rests = Q(due_at__gt=now, failures=0, is_paused=False, cursor=None) & ~Q(key="")
+    goes_on_later = Q(cursor__isnull=False, due_at__lte=now + LONGEST_WAIT)
+    rests = Q(due_at__gt=now, failures=0, is_paused=False) & ~goes_on_later & ~Q(key="")
     jobs = StepwiseJob.objects.exclude(rests, lease=None)
     for job in jobs.order_by("-failures", "kind", "key")[:MAX_ROWS]:
         kind = kinds.get(job.kind)

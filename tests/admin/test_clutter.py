@@ -173,8 +173,11 @@ def test_of_jobs_with_a_key_those_that_rest_are_left_out(root: Client, acme_rows
     job = Job.objects.create(kind=BENCHMARKS, key=key, due_at=now + timedelta(minutes=5))
     title = f"Compute benchmarks: {acme_rows.workspace}"
     assert title not in page(root, reverse("admin:jobs"))
+    week = Job(kind=BENCHMARKS, key="0", due_at=now + timedelta(days=7), cursor={"last": "a day"})
+    week.save()
+    assert "Compute benchmarks: 0" not in page(root, reverse("admin:jobs"))
     changes: list[dict[str, Any]] = [{"failures": 1}, {"is_paused": True}, {"due_at": now}]
-    for change in [*changes, {"lease": uuid4()}]:
+    for change in [*changes, {"lease": uuid4()}, {"cursor": {"hour": 1}}]:
         Job.objects.filter(pk=job.pk).update(**change)
         assert title in page(root, reverse("admin:jobs"))
         job.save()
