@@ -38,7 +38,12 @@ _TERMS: LiteralString = f"""
           AND o.day >= %(first_day)s AND o.day < %(until)s
           AND (o.exclusion = '' AND (NOT %(is_monthly)s OR o.result = 'churned')
                OR o.exclusion = 'open')
-          AND NOT EXISTS (SELECT FROM chances c WHERE c.license = o.license AND c.day = o.day)),
+          AND NOT EXISTS (
+              -- By the key of the table: the planner knows nothing of the rows above.
+              SELECT FROM engagement_accountchance c
+              WHERE c.product_id = %(product)s AND c.workspace_id = %(workspace)s
+                AND c.account_id = a.id AND c.kind = %(kind)s AND c.license = o.license
+                AND c.day = o.day AND c.day >= %(today)s)),
     terms AS (
         SELECT c.account_id, c.license, c.day, c.seats, c.cents,
                CASE WHEN o.license IS NULL THEN c.chance
