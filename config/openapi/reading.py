@@ -280,7 +280,9 @@ def schemas() -> Json:
     for name, public_name in _RENAMED.items():
         text = re.sub(rf"\b{name}(?=\")", public_name, text)
     named: Json = msgspec.json.decode(text)
-    return named | {"MemberList": MEMBERS}
+    # msgspec describes the keys of objects, too, and refers to them nowhere.
+    keys = [name for name, own in named.items() if "enum" in own and f'schemas/{name}"' not in text]
+    return {name: own for name, own in named.items() if name not in keys} | {"MemberList": MEMBERS}
 
 
 def _generic_names(record: Any) -> tuple[str, ...]:
