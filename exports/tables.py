@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from engagement import changes
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
-from engagement.orders.columns import COLUMNS, ColumnType, Facts, with_facts
+from engagement.orders.columns import CHANCE_COLUMNS, COLUMNS, ColumnType, Facts, with_facts
 from engagement.orders.columns import Column as SubjectColumn
 from engagement.rules import license_events
 from engagement.scopes import SubjectKind, get_kind
@@ -78,6 +78,7 @@ _SCORES = (
 _TIMES = "first_seen_at created_at traits"
 # The last ones, because readers may count columns.
 _ADDED = "score_change_complete_days"
+_CHANCES = " ".join(f"{name} {name}_low {name}_high" for name in CHANCE_COLUMNS)
 
 
 def _columns(own_id: str, names: str) -> list[SubjectColumn]:
@@ -89,7 +90,7 @@ def _columns(own_id: str, names: str) -> list[SubjectColumn]:
 _ACCOUNT_COLUMNS = _columns(
     "groupId",
     f"name domain {_SCORES} active_users total_users {_TIMES} activity activity_since "
-    f"last_license_event last_license_event_on {_ADDED}",
+    f"last_license_event last_license_event_on {_ADDED} {_CHANCES}",
 )
 _USER_COLUMNS = _columns("userId", f"email name account_id {_SCORES} {_TIMES} {_ADDED}")
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from notifications.triggers import LICENSE_EVENTS, TRIGGERS, Trigger
+from notifications.triggers import CHANCES, LICENSE_EVENTS, TRIGGERS, Trigger
 
 Score: TypeAlias = Annotated[float, Meta(ge=0, le=100, description="From 0 to 100.")]
 ScoreChange: TypeAlias = Annotated[
@@ -176,6 +176,41 @@ class InsightSummary(InsightMessage, frozen=True, kw_only=True):
     first: list[NotifiedSubject]
 
 
+class ChanceMessage(SubjectMessage, frozen=True, kw_only=True):
+    threshold: Annotated[
+        float, Meta(ge=1, le=100, description="The percentage that the subscription names.")
+    ]
+
+
+class ChanceLow(ChanceMessage, frozen=True, kw_only=True):
+    """The chance of an account fell below a value, or was below it when it was first told."""
+
+    account: NotifiedSubject
+    chance: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=100,
+                description="In percent, with its 95% interval from `low` to `high`. Missing if "
+                "there is none any more.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    low: Percent | UnsetType = UNSET
+    high: Percent | UnsetType = UNSET
+    before: ScoreBefore
+    after: ScoreAfter
+
+
+class ChanceSummary(ChanceMessage, frozen=True, kw_only=True):
+    """The chances of many accounts fell below a value at once: how many, and the first of them."""
+
+    count: Count
+    first: list[NotifiedSubject]
+
+
 class FirstEvent(SubjectMessage, frozen=True, kw_only=True):
     """A new account had its first event."""
 
@@ -330,6 +365,7 @@ CHANGES: dict[Trigger, type[SubjectMessage]] = {
     Trigger.SCORE_MOVED: ScoreChanged,
     Trigger.INSIGHT_STARTED: InsightChanged,
     Trigger.INSIGHT_ENDED: InsightChanged,
+    **dict.fromkeys(CHANCES, ChanceLow),
     Trigger.ACCOUNT_FIRST_EVENT: FirstEvent,
 }
 SUMMARIES: dict[Trigger, type[SubjectMessage]] = {
@@ -339,6 +375,7 @@ SUMMARIES: dict[Trigger, type[SubjectMessage]] = {
     Trigger.SCORE_MOVED: ScoreSummary,
     Trigger.INSIGHT_STARTED: InsightSummary,
     Trigger.INSIGHT_ENDED: InsightSummary,
+    **dict.fromkeys(CHANCES, ChanceSummary),
     Trigger.ACCOUNT_FIRST_EVENT: FirstEventSummary,
 }
 CONDITIONS: dict[Trigger, type[ProductMessage]] = {

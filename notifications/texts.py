@@ -1,7 +1,8 @@
 """Subscriptions in words."""
 
+from engagement.rules.texts import CHANCE_LABELS
 from notifications.models import Subscription
-from notifications.triggers import Trigger
+from notifications.triggers import CHANCES, Trigger
 from notifications.watching.insights import insight_label
 from notifications.watching.watches import tells_entered
 
@@ -26,6 +27,10 @@ def describe_subscription(subscription: Subscription) -> str:
             text = f"Accounts get the insight “{insight_label(subscription.insight)}”"
         case Trigger.INSIGHT_ENDED:
             text = f"Accounts lose the insight “{insight_label(subscription.insight)}”"
+        case trigger if trigger in CHANCES:
+            text = (
+                f"{CHANCE_LABELS[CHANCES[Trigger(trigger)]]} of accounts falls below {threshold}%"
+            )
         case Trigger.ACCOUNT_FIRST_EVENT:
             text = "New accounts have a first event"
         case Trigger.TOKEN_EXPIRING:

@@ -5,6 +5,8 @@ from typing import TypeAlias
 
 from django.db import models
 
+from engagement.rules.rules import ChanceName
+
 Parameter: TypeAlias = str
 
 
@@ -15,6 +17,8 @@ class Trigger(models.TextChoices):
     SCORE_MOVED = "score_moved", "Score moves by a number of points"
     INSIGHT_STARTED = "insight_started", "Insight appears"
     INSIGHT_ENDED = "insight_ended", "Insight ends"
+    CHANCE_TO_BUY_LOW = "chance_to_buy_low", "Chance of an evaluation falls below a value"
+    CHANCE_TO_RENEW_LOW = "chance_to_renew_low", "Chance of a renewal falls below a value"
     ACCOUNT_FIRST_EVENT = "account_first_event", "First event of a new account"
     CONNECTION_NEEDS_AUTHENTICATION = (
         "connection_needs_authentication",
@@ -45,7 +49,8 @@ class TriggerInfo:
     """``parameters`` are the subscription's fields that the trigger uses. ``type`` is the type of
     its messages. ``label`` and ``unit`` explain the threshold, ``default`` suggests one, and
     ``bounds`` limits it. ``ends`` says that the end of a condition is told, too. With ``is_news``,
-    what already held when the subscription began is not told."""
+    what already held when the subscription began is not told. With ``is_whole``, the threshold is a
+    whole number."""
 
     type: str
     parameters: tuple[Parameter, ...] = ()
@@ -55,6 +60,7 @@ class TriggerInfo:
     ends: bool = False
     label: str = "At least"
     is_news: bool = False
+    is_whole: bool = False
 
     @property
     def is_about_accounts(self) -> bool:
@@ -68,6 +74,19 @@ class TriggerInfo:
 
 
 _SUBJECTS = ("workspace", "filter_segment", "tells_changed_rules", "traits")
+
+
+def _chance(type: str, default: float) -> TriggerInfo:
+    return TriggerInfo(
+        type,
+        ("threshold", *_SUBJECTS),
+        unit="a whole percentage from 1 to 100",
+        default=default,
+        bounds=(1, 100),
+        label="Below",
+        is_whole=True,
+    )
+
 
 TRIGGERS: dict[Trigger, TriggerInfo] = {
     Trigger.SEGMENT_ENTERED: TriggerInfo("segment.entered", ("segment", *_SUBJECTS)),
@@ -89,6 +108,8 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
     ),
     Trigger.INSIGHT_STARTED: TriggerInfo("insight.started", ("insight", *_SUBJECTS)),
     Trigger.INSIGHT_ENDED: TriggerInfo("insight.ended", ("insight", *_SUBJECTS)),
+    Trigger.CHANCE_TO_BUY_LOW: _chance("chance_to_buy.low", 30),
+    Trigger.CHANCE_TO_RENEW_LOW: _chance("chance_to_renew.low", 50),
     Trigger.ACCOUNT_FIRST_EVENT: TriggerInfo("account.first_event", _SUBJECTS),
     Trigger.CONNECTION_NEEDS_AUTHENTICATION: TriggerInfo(
         "connection.needs_authentication", ends=True
@@ -145,6 +166,10 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
         (1, 100),
         ends=True,
     ),
+}
+CHANCES: dict[Trigger, ChanceName] = {
+    Trigger.CHANCE_TO_BUY_LOW: "buy",
+    Trigger.CHANCE_TO_RENEW_LOW: "renew",
 }
 # What happened to licenses, by the type of the event. Withdrawals are of any of these.
 LICENSE_EVENTS: dict[Trigger, str] = {

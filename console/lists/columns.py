@@ -31,6 +31,7 @@ from engagement.models import ScoreSet
 from engagement.models.subjects import EXTERNAL_ID_LENGTH
 from engagement.money import MRR_TRAIT, format_cents, mrr_of
 from engagement.orders.columns import (
+    CHANCE_COLUMNS,
     COLUMNS,
     TRAIT_PREFIX,
     Column,
@@ -40,10 +41,12 @@ from engagement.orders.columns import (
     trait_column,
     trait_text,
 )
+from engagement.rules.rules import ChanceName
 from engagement.rules.texts import license_event_label
 from engagement.scopes import ACCOUNTS, SubjectKind
 from engagement.scores.insights import EVALUATION, account_facts
 from engagement.scores.metrics import compute_scores
+from engagement.segments.chances import shown_chance
 from engagement.trait_days import parse_trait_day
 
 # A name, a domain, or a license is whole on a page. A longer text is none of them, and could fill
@@ -226,6 +229,16 @@ def _license_event(row: Any, context: RowContext) -> str | SafeString:
     return format_html("{} <small>{}</small>", license_event_label(event["type"]), day)
 
 
+def _chance(row: Any, context: RowContext, name: ChanceName) -> str | SafeString:
+    chance = shown_chance(row.account_chances, name)
+    if chance is None:
+        return "–"
+    if chance.is_share:
+        return "Too few to tell"
+    interval = f"({chance.low} to {chance.high}%)"
+    return format_html("{}% <small>{}</small>", chance.percent, interval)
+
+
 # A line does not begin with it.
 _SEPARATOR = "\N{NO-BREAK SPACE}· "
 
@@ -307,6 +320,13 @@ _ALL = [
     _listed(
         *("license_event", _license_event, COLUMNS["last_license_event"]),
         "last_license_event last_license_event_on",
+    ),
+    *(
+        _listed(
+            *(column, partial(_chance, name=name), COLUMNS[column]),
+            f"{column} {column}_low {column}_high",
+        )
+        for column, name in CHANCE_COLUMNS.items()
     ),
     _listed("renewal", _renewal, COLUMNS["renewal"]),
     _listed("mrr", _mrr, COLUMNS["mrr"]),

@@ -10,6 +10,7 @@ from django.db.models import Q
 from access.pages.subject_urls import SEGMENT_PARAM
 from console.lists.state import (
     ACTIVE_PATTERN,
+    CHANCE_PATTERN,
     LICENSE_EVENT_PATTERN,
     TRAIT_FILTER,
     InvalidAddress,
@@ -20,10 +21,19 @@ from engagement.insight_kinds import ACTIVITY_LABELS, INSIGHTS, InsightKind
 from engagement.license_traits import LICENSE_STATUS_TRAIT, LICENSE_TYPE_TRAIT
 from engagement.models import ScoreSet, Segment
 from engagement.money import MRR_LABEL, MRR_TRAIT, format_cents
+from engagement.orders.columns import CHANCE_COLUMNS
 from engagement.rules import license_events
-from engagement.rules.rules import InsightCondition, InvalidRule, Rule, parse_rule
-from engagement.rules.texts import license_event_label
+from engagement.rules.rules import (
+    ChanceCondition,
+    ChanceName,
+    InsightCondition,
+    InvalidRule,
+    Rule,
+    parse_rule,
+)
+from engagement.rules.texts import CHANCE_LABELS, license_event_label
 from engagement.segments import members
+from engagement.segments.chances import candidates_filter
 from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
 
 NO_LICENSE = "none"
@@ -45,6 +55,7 @@ _ACTIVITIES: dict[str, str] = {
     state: label.capitalize() for state, label in ACTIVITY_LABELS.items()
 }
 _INSIGHT_LABELS: dict[str, str] = {kind: info.label for kind, info in INSIGHTS.items()}
+_CHANCES = ("below-10", "below-30", "below-50", "at_least-50", "at_least-70", "at_least-90")
 _EVENT_DAYS = (7, 30, 90, 365)
 LICENSE_STATUSES = {"active": "Active", "inactive": "Inactive", "cancelled": "Cancelled"}
 NO_MRR = "none"
@@ -104,7 +115,11 @@ def check(state: ListState) -> None:
 
 def list_filter(state: ListState, score_set: ScoreSet, segment: Segment | None) -> Q:
     """The filter on engagement rows, without the search."""
-    matches = members.members_filter(score_set, list_rule(state))
+    rule = list_rule(state)
+    matches = members.members_filter(score_set, rule)
+    for condition in rule.conditions:
+        if isinstance(condition, ChanceCondition):
+            matches &= candidates_filter(condition, score_set)
     if segment is not None:
         matches &= members.members_filter(score_set, members.segment_rule(segment))
     if kind := state.filters.get("insight"):
@@ -137,6 +152,10 @@ def _conditions(state: ListState) -> Iterator[dict[str, Any]]:
         elif name == "license_event":
             event, days = _license_event(value)
             yield {"kind": name, "event": event, "operator": "happened", "within_days": days}
+        elif name in CHANCE_COLUMNS:
+            operator, percent = _chance(value)
+            chance = CHANCE_COLUMNS[name]
+            yield {"kind": "chance", "chance": chance, "operator": operator, "percent": percent}
         elif name == "mrr" and value == NO_MRR:
             yield {"kind": "trait", "trait": MRR_TRAIT, "operator": "is_not_set"}
         elif name == "mrr":
@@ -159,6 +178,19 @@ def _license_event(value: str) -> tuple[str, int | None]:
     if match is None:
         raise InvalidAddress
     return match[1], int(match[2]) if match[2] else None
+
+
+def _chance(value: str) -> tuple[str, int]:
+    """The comparison, and the percentage that the filter's value says."""
+    match = CHANCE_PATTERN.fullmatch(value)
+    if match is None:
+        raise InvalidAddress
+    return match[1], int(match[2])
+
+
+def _describe_chance(value: str) -> str:
+    operator, percent = _chance(value)
+    return f"{'Below' if operator == 'below' else 'At least'} {percent}%"
 
 
 def _least_mrr(value: str) -> int:
@@ -215,6 +247,8 @@ def _describe(name: str, value: str, segment: Segment | None) -> str:
         event, days = _license_event(value)
         label = license_event_label(event)
         return f"License event: {label}" + (f", {_in_days(days).lower()}" if days else "")
+    if name in CHANCE_COLUMNS:
+        return f"{CHANCE_LABELS[CHANCE_COLUMNS[name]]}: {_describe_chance(value).lower()}"
     if name == "mrr":
         return f"{MRR_LABEL}: {_describe_mrr(value).lower()}"
     if name == "active":
@@ -244,8 +278,10 @@ def _in_days(days: int) -> str:
     return "In the last day" if days == 1 else f"In the last {days} days"
 
 
-def menus(state: ListState, segments: Sequence[Segment]) -> list[Menu]:
-    """The filters that are chosen from a menu."""
+def menus(
+    state: ListState, segments: Sequence[Segment], chances: Sequence[ChanceName] = ()
+) -> list[Menu]:
+    """The filters that are chosen from a menu; of *chances*, those that accounts have."""
     offers = [_menu(state, SEGMENT_PARAM, "Segment", [(str(s.pk), s.name) for s in segments])]
     if state.scope == "account":
         offers.append(_menu(state, "insight", "Insight", list(_INSIGHT_LABELS.items())))
@@ -254,11 +290,21 @@ def menus(state: ListState, segments: Sequence[Segment]) -> list[Menu]:
         statuses = list(LICENSE_STATUSES.items())
         offers.append(_menu(state, "license_status", "License status", statuses))
         offers += _license_event_menus(state)
+        offers += [
+            _menu(state, column, CHANCE_LABELS[name], _chance_options(state.filters.get(column)))
+            for column, name in CHANCE_COLUMNS.items()
+            if name in chances or column in state.filters
+        ]
         amounts = [(value, _describe_mrr(value)) for value in (*map(str, _LEAST_MRR), NO_MRR)]
         offers.append(_menu(state, "mrr", MRR_LABEL, amounts))
     times = [(value, describe_active(value)) for value in ACTIVE_CHOICES]
     offers.append(_menu(state, "active", "Last active", times))
     return offers
+
+
+def _chance_options(current: str | None) -> list[tuple[str, str]]:
+    values = dict.fromkeys([*_CHANCES, current or _CHANCES[0]])
+    return [(value, _describe_chance(value)) for value in values]
 
 
 def _license_event_menus(state: ListState) -> Iterator[Menu]:

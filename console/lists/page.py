@@ -35,10 +35,11 @@ from core.ids import parse_id
 from core.time_format import format_ago
 from engagement.metric_names import Scope
 from engagement.models import Product, SavedView, ScoreSet, Segment, Workspace
-from engagement.orders.columns import TRAIT_PREFIX
-from engagement.rules.rules import rule_to_json
+from engagement.orders.columns import CHANCE_COLUMNS, TRAIT_PREFIX
+from engagement.rules.rules import ChanceName, rule_to_json
 from engagement.scopes import SubjectKind, get_kind
 from engagement.scores.histories import quick_rows, recent_scores
+from engagement.segments import chances
 from engagement.segments.members import usable_segments
 
 # The fields of the forms above the table, which become filters and columns.
@@ -224,6 +225,7 @@ def page_context(page: SubjectList) -> dict[str, Any]:
     kind = get_kind(page.state.scope)
     saved = list(views.visible_views(page.request, page.state.scope).filter(product=page.product))
     links = views.links(page.request, saved, page.state)
+    chance_names = _chance_names(page)
     return {
         "title": kind.plural.capitalize(),
         "list": page,
@@ -234,7 +236,7 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "table": _table(page, listing, columns),
         "subjects": [getattr(row, kind.scope) for row in listing.rows],
         "chips": filters.chips(page.state, segment),
-        "menus": filters.menus(page.state, segments),
+        "menus": filters.menus(page.state, segments, chance_names),
         "count": _count_text(listing, kind),
         "as_of": listing.as_of and format_ago(listing.as_of, page.now),
         "first_query": page.state.query(),
@@ -250,10 +252,17 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "hidden": _hidden_fields(page.state, "q"),
         "hidden_for_columns": _hidden_fields(page.state, "column", "columns"),
         "query": page.state.query(page=page.state.page),
-        "choices": _column_choices(page.state, columns),
+        "choices": _column_choices(page.state, columns, chance_names),
         "pages": _pages(page.state, listing),
         "sorts": [head for head in heads if head.query],
     }
+
+
+def _chance_names(page: SubjectList) -> list[ChanceName]:
+    """The chances that accounts of the workspace have."""
+    if page.score_set is None or page.state.scope == "user":
+        return []
+    return chances.names_of(page.score_set)
 
 
 def _segment_url(page: SubjectList, segment: Segment | None) -> str:
@@ -319,11 +328,15 @@ def _hidden_fields(state: ListState, *without: str) -> list[tuple[str, str | int
     return [pair for pair in replace(state, page=1).parameters() if pair[0] not in without]
 
 
-def _column_choices(state: ListState, columns: Sequence[ListColumn]) -> list[tuple[str, str, bool]]:
+def _column_choices(
+    state: ListState, columns: Sequence[ListColumn], chance_names: Sequence[ChanceName]
+) -> list[tuple[str, str, bool]]:
     """The name and label of each column that can be chosen, and whether it is shown."""
     names = [column.name for column in columns]
     choices = [
-        (column.name, column.label) for column in list_columns.choosable_columns(state.scope)
+        (column.name, column.label)
+        for column in list_columns.choosable_columns(state.scope)
+        if CHANCE_COLUMNS.get(column.name) in (None, *chance_names) or column.name in names
     ]
     traits = [
         (column.name, column.label) for column in columns if column.name.startswith(TRAIT_PREFIX)

@@ -23,6 +23,7 @@ from engagement.rules.rules import (
     AccountTraitCondition,
     ActiveCondition,
     ActivityCondition,
+    ChanceCondition,
     Condition,
     EventCondition,
     InsightCondition,
@@ -36,7 +37,7 @@ from engagement.rules.rules import (
 
 Choices = list[tuple[str, Any]]
 
-_METRIC = "metric:"
+_METRIC, _CHANCE = "metric:", "chance:"
 # A rule takes no more digits.
 _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,30}", re.ASCII)
@@ -59,6 +60,7 @@ def condition_choices(scope: Scope, for_audience: bool) -> Choices:
     if scope == "account":
         activity += [("insight", "Insight"), ("activity", "Activity is")]
         basic.append(("license_event", "License event"))
+        metrics += [(f"{_CHANCE}{name}", label) for name, label in texts.CHANCE_LABELS.items()]
     return [
         ("", "Choose…"),
         ("Traits and events", basic),
@@ -105,6 +107,8 @@ class ConditionForm(forms.Form):
     has_insight = choice_field("Comparison", {"yes": "has", "no": "does not have"})
     insight = choice_field("Insight", {kind: info.label for kind, info in INSIGHTS.items()})
     activity = choice_field("Activity", ACTIVITY_LABELS)
+    chance_is = choice_field("Comparison", texts.CHANCE_OPERATOR_LABELS)
+    percent = _text("Percentage", 4, inputmode="numeric")
     active = choice_field("Active", {"yes": "yes", "no": "no"})
     number = _text("Number", 8, inputmode="decimal")
     upper = _text("Second number", 8, inputmode="decimal")
@@ -199,6 +203,14 @@ class ConditionForm(forms.Form):
             case "insight":
                 has = self._value("has_insight") == "yes"
                 return {"kind": what, "insight": self._value("insight"), "has": has}
+        if what.startswith(_CHANCE):
+            return {
+                "kind": "chance",
+                "chance": what.removeprefix(_CHANCE),
+                "operator": self._value("chance_is"),
+                # Empty: none, which the rule says.
+                "percent": self._whole_number("percent", 0),
+            }
         is_between = self._value("comparison") == "between"
         metric = what.removeprefix(_METRIC)
         info = METRICS[cast(MetricName, metric)]
@@ -310,6 +322,9 @@ def initial_inputs(condition: Condition) -> dict[str, Any]:
             return {"what": "active", "active": "yes" if condition.active else "no"}
         case ActivityCondition():
             return {"what": "activity", "activity": condition.state}
+        case ChanceCondition():
+            what = f"{_CHANCE}{condition.chance}"
+            return {"what": what, "chance_is": condition.operator, "percent": condition.percent}
         case InsightCondition():
             has = "yes" if condition.has else "no"
             return {"what": "insight", "insight": condition.insight, "has_insight": has}

@@ -28,8 +28,11 @@ from engagement.models import ScoreSet
 from engagement.models.orders import COLUMN_LENGTH
 from engagement.money import MRR_LABEL, MRR_TRAIT, mrr_of
 from engagement.rules import license_events
+from engagement.rules.rules import CHANCES, ChanceName
+from engagement.rules.texts import CHANCE_LABELS
 from engagement.rules.trait_filters import TraitNumber, TraitText, TraitType
 from engagement.scopes import ACCOUNTS, SubjectKind
+from engagement.segments.chances import account_chances, lowest_chance, shown_chance
 from engagement.segments.insight_filters import unless_new
 from engagement.segments.metric_filters import change_in_tenths, complete_change_in_tenths
 
@@ -80,6 +83,7 @@ def with_facts(rows: QuerySet[Any], score_set: ScoreSet, kind: SubjectKind) -> Q
         return rows
     with_both: QuerySet[Any] = rows.annotate(
         shown_alarms=shown_alarms(score_set),
+        account_chances=account_chances(score_set),
         last_license_event=license_events.last_of_account(score_set.product_id, ACCOUNTS.path),
     )
     return with_both
@@ -155,6 +159,8 @@ def _sort_keys(column: str, score_set: ScoreSet, kind: SubjectKind) -> list[Any]
             return [_day(traits, MAINTENANCE_END_TRAIT)]
         case "mrr":
             return [TraitNumber(traits, MRR_TRAIT)]
+        case "chance_to_buy" | "chance_to_renew" | "chance_to_stay":
+            return [lowest_chance(score_set, CHANCE_COLUMNS[column])]
     return [F(column)]
 
 
@@ -222,6 +228,19 @@ def activity_of(row: Any) -> Activity:
     return read_alarms(row.shown_alarms).activity(row.activity)
 
 
+CHANCE_COLUMNS: dict[str, ChanceName] = {f"chance_to_{name}": name for name in CHANCES}
+
+
+def _chance(name: ChanceName, bound: Literal["percent", "low", "high"]) -> Callable[[Facts], Any]:
+    """From 0 to 1, as exactly as pages show it; None if nobody can tell."""
+
+    def value(facts: Facts) -> float | None:
+        chance = shown_chance(facts.row.account_chances, name)
+        return None if chance is None or chance.is_share else getattr(chance, bound) / 100
+
+    return value
+
+
 def _license_event_type(facts: Facts) -> str | None:
     event = facts.row.last_license_event
     return event["type"] if event else None
@@ -240,7 +259,7 @@ def _all_traits(facts: Facts) -> str:
 # --- All columns ----------------------------------------------------------------------------
 
 # Their first order is the ascending one.
-_ASCENDING = {"change", "change_complete_days", "name", "account", "renewal"}
+_ASCENDING = {"change", "change_complete_days", "name", "account", "renewal", *CHANCE_COLUMNS}
 
 
 def _column(
@@ -260,6 +279,19 @@ def _column(
 
 _of_users = partial(_column, scopes=USERS_ONLY)
 _of_accounts = partial(_column, scopes=ACCOUNTS_ONLY)
+
+
+def _of_chance(column: str, name: ChanceName, meaning: str) -> list[Column]:
+    """The lowest of the account's chances, and its 95% interval."""
+    label, read = CHANCE_LABELS[name], partial(_chance, name)
+    interval = "of its 95% interval"
+    return [
+        _of_accounts(column, "number", read("percent"), meaning, column, label),
+        _of_accounts(f"{column}_low", "number", read("low"), f"the lower end {interval}"),
+        _of_accounts(f"{column}_high", "number", read("high"), f"the upper end {interval}"),
+    ]
+
+
 _ALL = (
     # Those with an order, in the order in which the read API lists them.
     _column("score", "number", "scores.now", "the score, 0 to 100", "score"),
@@ -327,6 +359,9 @@ _ALL = (
         *("last_license_event_on", "day", _license_event_on),
         "the day of that, in the future if a renewal was paid early",
     ),
+    *_of_chance("chance_to_buy", "buy", "that its evaluation is bought, 0 to 1"),
+    *_of_chance("chance_to_renew", "renew", "that its term is renewed, 0 to 1"),
+    *_of_chance("chance_to_stay", "stay", "that it stays as it is, 0 to 1"),
     _column("created_at", "time", "subject.created_at", "when it was created, by its traits"),
     _column("traits", "json", _all_traits, "all traits"),
 )

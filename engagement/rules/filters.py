@@ -21,6 +21,7 @@ from engagement.rules.rules import (
     AccountTraitCondition,
     ActiveCondition,
     ActivityCondition,
+    ChanceCondition,
     Condition,
     CreatedCondition,
     EventCondition,
@@ -37,7 +38,9 @@ from engagement.rules.trait_filters import start_of_day
 from engagement.scopes import get_kind
 
 TimeCondition: TypeAlias = LastActiveCondition | FirstSeenCondition | CreatedCondition
-ScoreCondition: TypeAlias = MetricCondition | TrendCondition | InsightCondition | ActivityCondition
+ScoreCondition: TypeAlias = (
+    MetricCondition | TrendCondition | InsightCondition | ActivityCondition | ChanceCondition
+)
 ScoreFilter: TypeAlias = Callable[[ScoreCondition], Q]
 
 
@@ -112,9 +115,9 @@ def _condition_filter(
     event_name_ids: EventNameIds,
     score_filter: ScoreFilter,
 ) -> Q:
+    if isinstance(condition, ScoreCondition):
+        return score_filter(condition)
     match condition:
-        case MetricCondition() | TrendCondition() | InsightCondition() | ActivityCondition():
-            return score_filter(condition)
         case TraitCondition():
             return subject_trait_filter(condition, context.subject_path)
         case EventCondition():

@@ -9,7 +9,7 @@ in ``console/rules/condition_forms.py``: CONTRIBUTING.md has each step.
 
 from collections.abc import Iterator, Mapping
 from datetime import date
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
@@ -43,6 +43,8 @@ TraitOperator: TypeAlias = Literal[
     "before",
     "after",
 ]
+ChanceName: TypeAlias = Literal["buy", "renew", "stay"]
+CHANCES: tuple[ChanceName, ...] = get_args(ChanceName)
 TEXT_OPERATORS = ("is_ignoring_case", "is_not_ignoring_case", "is", "is_not", "contains")
 NUMBER_OPERATORS = ("at_least", "at_most")
 DATE_OPERATORS = ("before", "after")
@@ -231,6 +233,20 @@ class ActivityCondition(_Condition, frozen=True, tag="activity"):
     state: ActivityState
 
 
+class ChanceCondition(_Condition, frozen=True, tag="chance"):
+    """Compares the chance that the account buys, renews, or stays, in whole percent as it is shown.
+    Of several, the lowest counts. Where nobody can tell, neither operator matches."""
+
+    scopes: ClassVar[tuple[Scope, ...]] = ("account",)
+    chance: ChanceName
+    operator: Literal["at_least", "below"]
+    percent: int
+
+    def problems(self, scope: Scope) -> Iterator[FieldProblem]:
+        if not 1 <= self.percent <= 100:
+            yield "percent", "Enter a whole percentage from 1 to 100."
+
+
 Condition: TypeAlias = (
     MetricCondition
     | TrendCondition
@@ -244,6 +260,7 @@ Condition: TypeAlias = (
     | ActiveCondition
     | InsightCondition
     | ActivityCondition
+    | ChanceCondition
 )
 
 

@@ -12,6 +12,8 @@ from engagement.rules.rules import (
     AccountTraitCondition,
     ActiveCondition,
     ActivityCondition,
+    ChanceCondition,
+    ChanceName,
     Condition,
     CreatedCondition,
     EventCondition,
@@ -46,6 +48,12 @@ TRAIT_OPERATOR_LABELS = {
 }
 EVENT_OPERATOR_LABELS = {"done": "done", "not_done": "not done"}
 LICENSE_EVENT_OPERATOR_LABELS = {"happened": "happened", "not_happened": "did not happen"}
+CHANCE_LABELS: dict[ChanceName, str] = {
+    "buy": "Chance to buy",
+    "renew": "Chance to renew",
+    "stay": "Chance to stay",
+}
+CHANCE_OPERATOR_LABELS = {"below": "is below", "at_least": "is at least"}
 TIME_OPERATOR_LABELS = {"within_days": "within", "more_than_days_ago": "more than"}
 INSIGHT_LABELS = {True: "Has the insight", False: "Does not have the insight"}
 TREND_LABELS = {"rising": "is rising", "falling": "is falling", "steady": "is steady"}
@@ -106,6 +114,9 @@ def describe_condition(condition: Condition) -> str:
             return f"{INSIGHT_LABELS[condition.has]} “{INSIGHTS[condition.insight].label}”"
         case ActivityCondition():
             return f"Activity: {ACTIVITY_LABELS[condition.state]}"
+        case ChanceCondition():
+            operator = CHANCE_OPERATOR_LABELS[condition.operator]
+            return f"{CHANCE_LABELS[condition.chance]} {operator} {condition.percent}%"
 
 
 def _trait(condition: TraitCondition) -> str:

@@ -34,6 +34,7 @@ from engagement.rules.rules import (
     AccountTraitCondition,
     ActiveCondition,
     ActivityCondition,
+    ChanceCondition,
     Condition,
     CreatedCondition,
     EventCondition,
@@ -50,6 +51,7 @@ from engagement.scopes import get_kind
 from engagement.scores.formula import classify_trend
 from engagement.scores.insights import account_facts, apply_rules
 from engagement.segments import metric_filters
+from engagement.segments.chances import chance_filter
 
 # The conditions of the segments of two workspaces that have as many as allowed; 1 to 2 KB each.
 FRAGMENT_CACHE_SIZE = 8000
@@ -69,7 +71,11 @@ _ACCOUNT_COLUMNS = ("traits", "first_seen_at", "created_at")
 
 _Values: TypeAlias = Mapping[str, Any]
 _DatabaseCondition: TypeAlias = (
-    EventCondition | LicenseEventCondition | TraitCondition | AccountTraitCondition
+    EventCondition
+    | LicenseEventCondition
+    | TraitCondition
+    | AccountTraitCondition
+    | ChanceCondition
 )
 _Test: TypeAlias = Callable[[_Values], bool]
 
@@ -154,6 +160,8 @@ class _Evaluator:
             return _event_fragment(condition, event_name_id, self.context)
         if isinstance(condition, LicenseEventCondition):
             return _license_event_fragment(condition, self.context)
+        if isinstance(condition, ChanceCondition):
+            return _compile(chance_filter(condition, self.score_set), self.context.scope)
         self.uses_accounts |= isinstance(condition, AccountTraitCondition)
         return _trait_fragment(condition, self.context.scope)
 

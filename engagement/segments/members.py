@@ -21,6 +21,7 @@ from engagement.rules.filters import (
 )
 from engagement.rules.rules import (
     ActivityCondition,
+    ChanceCondition,
     Condition,
     InsightCondition,
     InvalidRule,
@@ -31,6 +32,7 @@ from engagement.rules.rules import (
 from engagement.rules.trait_filters import null_safe_not
 from engagement.scopes import SubjectKind, get_kind, kind_of
 from engagement.segments import evaluation, metric_filters
+from engagement.segments.chances import chance_filter
 from engagement.segments.insight_filters import insight_filter
 
 
@@ -133,6 +135,8 @@ def _score_filter(condition: ScoreCondition, score_set: ScoreSet, context: Query
         return matches if condition.has else null_safe_not(matches)
     if isinstance(condition, ActivityCondition):
         return activity_filter(score_set, condition.state)
+    if isinstance(condition, ChanceCondition):
+        return chance_filter(condition, score_set)
     return metric_filters.score_filter(condition, score_set, context)
 
 

@@ -224,6 +224,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
                 label=info.label,
                 help_text=f"{info.unit[:1].upper()}{info.unit[1:]}." if info.unit else "",
                 initial=info.default,
+                step_size=1 if info.is_whole else None,
             )
 
     def clean(self) -> dict[str, Any]:

@@ -19,11 +19,13 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
+from engagement.rules.texts import CHANCE_LABELS
 from engagement.scores.metrics import compute_scores
+from engagement.segments.chances import ShownChance, account_chances, shown_chance
 from engagement.traits import canonical_name
 from notifications import messages
 from notifications.models import Destination, Subscription
-from notifications.triggers import TRIGGERS, Trigger
+from notifications.triggers import CHANCES, TRIGGERS, Trigger
 from notifications.watching.insights import SIGNALS, describe_end, insight_label
 from notifications.watching.watches import WatchedSet, tells_entered
 
@@ -91,6 +93,8 @@ class Facts:
         rows = subjects.in_bulk(list(ids))
         engagement = kind.engagement_rows(score_set)
         engagement = engagement.filter(**{f"{kind.id_column}__in": list(ids)})
+        if self._trigger in CHANCES:
+            engagement = engagement.annotate(account_chances=account_chances(score_set))
         by_id = {kind.subject_id(row): row for row in engagement}
         alarms = self._ended_alarms(ids)
         return [Subject(rows[id], by_id.get(id), alarms.get(id)) for id in ids if id in rows]
@@ -111,6 +115,7 @@ class Facts:
             **{self.watched.kind.scope: self._subject(subject)},
             before=before,
             after=after,
+            **self._chance_fields(subject),
         )
         return Draft(
             title,
@@ -203,6 +208,19 @@ class Facts:
                 )
         return messages.ScoreBefore(**before), messages.ScoreAfter(**after)
 
+    def _chance(self, subject: Subject) -> ShownChance | None:
+        """None also if the account is in no scores any more."""
+        if self._trigger not in CHANCES or subject.engagement is None:
+            return None
+        rows = vars(subject.engagement)["account_chances"]
+        return shown_chance(rows, CHANCES[self._trigger])
+
+    def _chance_fields(self, subject: Subject) -> dict[str, Any]:
+        chance = self._chance(subject)
+        if chance is None:
+            return {}
+        return {"chance": chance.percent, "low": chance.low, "high": chance.high}
+
     def _change(self, subject: Subject, after: messages.ScoreAfter) -> str:
         subscription = self.subscription
         score, change = after.score or 0.0, after.score_change or 0.0
@@ -214,10 +232,16 @@ class Facts:
             case Trigger.SCORE_MOVED:
                 verb = "rose" if subscription.direction == "up" else "fell"
                 return f"{verb} by {abs(change)} points to {score}."
+        if chance := self._chance(subject):
+            now = f"{chance.percent}% ({chance.low} to {chance.high}%) now"
+            return f"has a {self._plural_change()}: {now}."
         return f"{self._plural_change()}{describe_end(subject.alarm)}."
 
     def _plural_change(self) -> str:
         subscription = self.subscription
+        if self._trigger in CHANCES:
+            label = CHANCE_LABELS[CHANCES[self._trigger]].lower()
+            return f"{label} below {subscription.threshold:g}%"
         match subscription.trigger:
             case Trigger.SEGMENT_ENTERED:
                 return f"entered {subscription.segment}"

@@ -11,6 +11,7 @@ from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Workspace
 from engagement.rules.rules import (
     ActivityCondition,
+    ChanceCondition,
     InsightCondition,
     MetricCondition,
     Rule,
@@ -20,7 +21,7 @@ from engagement.scopes import SubjectKind, get_kind
 from engagement.segments import members
 from engagement.segments.insight_filters import insight_filter
 from notifications.models import Subscription, Watch
-from notifications.triggers import TRIGGERS, Trigger
+from notifications.triggers import CHANCES, TRIGGERS, Trigger
 from notifications.watching.insights import BY_ALARMS, SIGNALS, insight_kind
 
 
@@ -58,6 +59,9 @@ def _watch_key(subscription: Subscription) -> str:
         case Trigger.SCORE_MOVED:
             place = f"{subscription.workspace_id} {subscription.scope}"
             return f"moved {place} {subscription.direction} {subscription.threshold:g}"
+        case trigger if trigger in CHANCES:
+            chance = CHANCES[Trigger(trigger)]
+            return f"chance {subscription.workspace_id} {chance} {subscription.threshold:g}"
         case Trigger.ACCOUNT_FIRST_EVENT:
             return f"first event {subscription.workspace_id}"
     threshold = "" if subscription.threshold is None else f" {subscription.threshold:g}"
@@ -116,6 +120,9 @@ def _rule(watch: Watch, subscription: Subscription, scope: Scope) -> Rule | None
             return Rule(scope, "all", (MetricCondition("score_change", "at_least", threshold),))
         case Trigger.SCORE_MOVED:
             return Rule(scope, "all", (MetricCondition("score_change", "at_most", -threshold),))
+        case trigger if trigger in CHANCES:
+            low = ChanceCondition(CHANCES[Trigger(trigger)], "below", int(threshold))
+            return Rule(scope, "all", (low,))
     return None
 
 

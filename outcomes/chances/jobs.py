@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 import msgspec
 
 from core.database import clocks, nodes, sql
-from core.jobs import kinds, run
+from core.jobs import kinds
 from core.jobs.kinds import Blocked, Done, More, Outcome, StepFailed
 from core.models import Job
 from engagement.models import Workspace
@@ -95,7 +95,7 @@ def look(job: Job, now: datetime) -> Outcome:
     own_kinds = kinds_of(workspace)
     models = [(kind, age) for kind in own_kinds for age in AGES[kind]]
     if cursor.model >= len(models):
-        with run.holding(job):
+        with storage.writing(workspace, job):
             began = (cursor.started_at, cursor.revision, cursor.score_set_id)
             storage.finish(workspace, own_kinds, *began)
         return Done()

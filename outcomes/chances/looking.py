@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from core.database import locks
 from core.jobs import run
 from core.models import Job
 from engagement.models import ScoreSet, Workspace
@@ -87,8 +86,8 @@ class Look:
         )
         rows = self._predict(row, cases)
         if rows:
-            with run.holding(self.job):
-                if locks.share_lock_products([self.workspace.product_id]):
+            with storage.writing(self.workspace, self.job) as has_product:
+                if has_product:
                     storage.write(self.workspace, self.kind, self._today, rows)
         return all_cases.after(cases, CASES_PER_STEP)
 

@@ -1,18 +1,23 @@
 """The latest chances and the models behind them: found, requested, stored. Pages read them: nothing
 here needs numpy."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from typing import Any, LiteralString, NamedTuple
 
 import msgspec
+from django.db import transaction
 from django.db.models import Max, QuerySet
 
-from core.database import sql
+from core.database import locks, sql
 from core.jobs import run
 from core.models import Job
+from engagement import changes
 from engagement.models import AccountChance, Workspace
 from engagement.recording.suppression import SubjectRef, SubjectScope
+from engagement.segments.chances import ShownChance
+from engagement.segments.counts import invalidate
 from outcomes.chances.cases import OPEN, open_parameters
 from outcomes.chances.results import Evidence, Proof
 from outcomes.kinds import Kind
@@ -103,6 +108,28 @@ def forget_evidence(subject: SubjectRef, now: datetime) -> None:
 
 # --- Writing --------------------------------------------------------------------------------
 
+
+@contextmanager
+def writing(workspace: Workspace, job: Job) -> Iterator[bool]:
+    """A transaction that writes chances of the workspace. Yields False if its product is being
+    deleted. Raises run.LeaseLost.
+
+    Forgetting takes the locks in the same order.
+    """
+    with transaction.atomic():
+        locks.lock_scoring(workspace.product_id)
+        with run.holding(job):
+            yield bool(locks.share_lock_products([workspace.product_id]))
+
+
+def _tell(workspace: Workspace, account_ids: set[int]) -> None:
+    """Let readers, lists, and watched segments know that these accounts show other chances."""
+    if account_ids:
+        changes.stamp(workspace.product_id, {"account": account_ids})
+        invalidate([workspace.scores_id] if workspace.scores_id else [])
+
+
+_COMPARED = ("is_share", "chance", "low", "high")
 # An account that was forgotten meanwhile gets no row.
 _UPSERT: LiteralString = f"""
     INSERT INTO engagement_accountchance AS c (product_id, workspace_id, kind, looked_on,
@@ -125,8 +152,10 @@ _IDENTIFIED: LiteralString = """
 
 
 def write(workspace: Workspace, kind: Kind, looked_on: date, rows: Sequence[ChanceRow]) -> None:
-    """Store the chances, in the caller's transaction, which shares the product's lock."""
-    own = {"product": workspace.product_id, "accounts": [row.account_id for row in rows]}
+    """Store the chances, in the caller's transaction (``writing``). Most move by less than people
+    see: the accounts of the others are stamped."""
+    account_ids = [row.account_id for row in rows]
+    own = {"product": workspace.product_id, "accounts": account_ids}
     parameters = {
         "product": workspace.product_id,
         "workspace": workspace.pk,
@@ -134,7 +163,17 @@ def write(workspace: Workspace, kind: Kind, looked_on: date, rows: Sequence[Chan
         "looked_on": looked_on,
         "identified": [id for (id,) in sql.fetch(_IDENTIFIED, own)],
     }
+    stored = running(workspace, kind).filter(account_id__in=account_ids)
+    before = {
+        (account_id, license): ShownChance.of(*values)
+        for account_id, license, *values in stored.values_list("account_id", "license", *_COMPARED)
+    }
     sql.execute(_UPSERT, {**parameters, **sql.arrays(rows, *ChanceRow._fields)})
+    _tell(workspace, {row.account_id for row in rows if before.get(row[:2]) != _as_shown(row)})
+
+
+def _as_shown(row: ChanceRow) -> ShownChance:
+    return ShownChance.of(row.is_share, row.chance, row.low, row.high)
 
 
 # Beside what the look did not find: what is decided, answered, or gone since it began.
@@ -142,6 +181,7 @@ _DELETE: LiteralString = """
     DELETE FROM engagement_accountchance c
     WHERE c.product_id = %(product)s AND c.workspace_id = %(workspace)s AND c.kind = %(kind)s
       AND (c.looked_on < %(looked_on)s {unless_open})
+    RETURNING c.account_id
 """
 _UNLESS_OPEN: LiteralString = f"""
     OR NOT EXISTS (SELECT {OPEN} AND a.id = c.account_id AND o.license = c.license)
@@ -163,15 +203,20 @@ def finish(
     revision: int | None,
     score_set_id: int,
 ) -> None:
-    """Note the look at all of these kinds that began then, in the caller's transaction. Deletes the
-    chances of what is no longer being decided, and versions that nothing names."""
+    """Note the look at all of these kinds that began then, in the caller's transaction
+    (``writing``). Deletes the chances of what is no longer being decided, and versions that nothing
+    names."""
     looked_on = started_at.date()
-    of_workspace(workspace).exclude(kind__in=kinds).delete()
+    others = of_workspace(workspace).exclude(kind__in=kinds)
+    undecided = set(others.values_list("account_id", flat=True))
+    others.delete()
     own: Mapping[str, Any] = {"workspace": workspace.pk, "looked_on": looked_on}
     for kind in kinds:
         unless_open = _UNLESS_OPEN if kind in licenses.KINDS else ""
         parameters = open_parameters(workspace.product_id, kind, looked_on)
-        sql.execute(_DELETE.format(unless_open=unless_open), {**parameters, **own})
+        deleted = sql.fetch(_DELETE.format(unless_open=unless_open), {**parameters, **own})
+        undecided |= {account_id for (account_id,) in deleted}
+    _tell(workspace, undecided)
     latest = ChanceModel.objects.filter(workspace=workspace).values("kind", "age")
     in_use = [row["last"] for row in latest.annotate(last=Max("pk")).order_by()]
     in_use += of_workspace(workspace).order_by().values_list("version", flat=True).distinct()

@@ -33,9 +33,22 @@ OF_ACCOUNTS = {
         "",
         ["last license event", "last license event on"],
     ),
+    **{
+        f"chance_to_{name}": (
+            f"Chance to {name}",
+            f"chance_to_{name}",
+            [f"chance to {name}{end}" for end in ("", " low", " high")],
+        )
+        for name in ("buy", "renew", "stay")
+    },
     "renewal": ("Renewal", "renewal", ["renewal"]),
     "mrr": ("MRR", "mrr", ["mrr"]),
 }
+CHANCES = ", ".join(
+    f"chance_to_{name}{end} number"
+    for name in ("buy", "renew", "stay")
+    for end in ("", "_low", "_high")
+)
 SCORES = (
     "score number, score_last_period number, score_change number, trend text, raw_score integer, "
     "event_count integer, active_days integer, last_active_at time"
@@ -45,7 +58,7 @@ EXPORTED = {
     Table.ACCOUNTS: "id integer, tracking_id text, external_id text, name text, domain text, "
     f"{SCORES}, active_users integer, total_users integer, {REST}, "
     "activity text, activity_since day, last_license_event text, last_license_event_on day, "
-    "score_change_complete_days number, deleted boolean",
+    f"score_change_complete_days number, {CHANCES}, deleted boolean",
     Table.USERS: "id integer, tracking_id text, external_id text, email text, name text, "
     f"account_id integer, {SCORES}, {REST}, "
     "score_change_complete_days number, deleted boolean",
@@ -69,8 +82,8 @@ EXPORTED = {
         (
             "account",
             OF_ACCOUNTS,
-            "score change history active_users activity last_active license license_event renewal "
-            "mrr first_seen external_id",
+            "score change history active_users activity last_active license license_event "
+            "chance_to_buy chance_to_renew chance_to_stay renewal mrr first_seen external_id",
             "domain",
         ),
     ],
@@ -87,10 +100,9 @@ def test_the_columns_of_lists_and_of_their_files(
         heads = export_heads([column], scope)
         assert (column.label, column.sort, heads) == expected[column.name]
     ascending = {column.name for column in [name, *others] if not column.first_descends}
-    assert ascending == {"name", "change", "account", "license", "renewal"} & {
-        "name",
-        *names.split(),
-    }
+    first_ascending = {"name", "change", "account", "license", "renewal"}
+    first_ascending |= {"chance_to_buy", "chance_to_renew", "chance_to_stay"}
+    assert ascending == first_ascending & {"name", *names.split()}
 
 
 def test_the_orders_of_the_read_api_and_of_lists() -> None:
@@ -102,6 +114,7 @@ def test_the_orders_of_the_read_api_and_of_lists() -> None:
         *("score", "change", "change_complete_days", "last_active", "active_users"),
         *("total_users", "name"),
         *("renewal", "mrr", "first_seen"),
+        *("chance_to_buy", "chance_to_renew", "chance_to_stay"),
     ]
 
 

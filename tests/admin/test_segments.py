@@ -288,6 +288,28 @@ def test_a_segment_of_accounts_may_have_a_condition_on_license_events(
         assert message in member.post(reverse(ADD), inputs).content.decode()
 
 
+def test_a_segment_of_accounts_may_have_a_condition_on_a_chance(
+    member: Client, acme_rows: Rows
+) -> None:
+    row = {"what": "chance:renew", "chance_is": "below", "percent": "30"}
+    inputs = {**new(acme_rows, row, {"what": ""}), "scope": "account"}
+    assert member.post(reverse(ADD), inputs).status_code == 302
+    segment = Segment.objects.get(name="Mine")
+    stored = {"kind": "chance", "chance": "renew", "operator": "below", "percent": 30}
+    assert segment.conditions == [stored]
+    html = member.get(page(segment)).content.decode()
+    assert '<option value="chance:renew" selected>Chance to renew</option>' in html
+    assert re.search('<input type="text" name="[^"]*percent" value="30"', html)
+    assert "Chance to renew is below 30%" in member.get(reverse(LIST)).content.decode()
+    for percent in ("", "0", "101"):
+        inputs = {**new(acme_rows, {**row, "percent": percent}, {"what": ""}), "scope": "account"}
+        html = member.post(reverse(ADD), inputs).content.decode()
+        assert "Enter a whole percentage from 1 to 100." in html
+    inputs = {**new(acme_rows, {**row, "percent": "half"}, {"what": ""}), "scope": "account"}
+    assert "Enter a whole number." in member.post(reverse(ADD), inputs).content.decode()
+    assert 'value="chance:' not in member.get(f"{reverse(ADD)}?scope=user").content.decode()
+
+
 # What is wrong in a row, and what its error says.
 BAD: list[tuple[dict[str, Any], str]] = [
     ({**TRAIT, "trait": " "}, "Enter the trait’s name."),

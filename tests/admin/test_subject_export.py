@@ -18,6 +18,7 @@ from engagement.orders import storage
 from engagement.segments import counts
 from tests.admin.rows import NOON, Rows, a_user, index_for_search
 from tests.cases import each
+from tests.chances import add_chance
 from tests.jobs import pretend_duration, refresh_orders
 
 
@@ -65,6 +66,17 @@ def test_what_an_account_pays_is_exported_in_cents(
     Account.objects.update(traits={"mrr": value})
     head, line = exported(root, "account", {"column": ["mrr"]})
     assert (head[-1], line[-1]) == ("mrr", cell)
+
+
+def test_chances_are_exported_as_exactly_as_they_are_shown(root: Client, acme_rows: Rows) -> None:
+    for kind, is_share in (("evaluation", False), ("renewal", True)):
+        add_chance(
+            acme_rows.product, "acme-account", kind, 0.346, low=0.2, high=0.505, is_share=is_share
+        )
+    head, line = exported(root, "account", {"columns": "chance_to_buy,chance_to_renew"})
+    names = ["chance to buy", "chance to renew"]
+    assert head[3:] == [f"{name}{end}" for name in names for end in ("", " low", " high")]
+    assert line[3:] == ["0.35", "0.2", "0.51", "", "", ""]
 
 
 def test_an_export_respects_filters_and_order(root: Client, acme_rows: Rows) -> None:

@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import strip_tags
 
+from access.pages.lookups import INVALID_FILTER_MESSAGE
 from console.lists import rows as list_rows
 from console.lists.columns import choosable_columns
 from console.lists.state import ListState
@@ -30,6 +31,7 @@ from engagement.segments import counts
 from tests.admin.rows import NOON, Rows, a_user, an_account, index_for_search
 from tests.admin.test_subject_pages import counted, second_workspace
 from tests.cases import each
+from tests.chances import add_chance
 from tests.engagement.alarms.rows import alarm
 from tests.jobs import pretend_duration, refresh_orders
 from tests.license_events import add_event
@@ -484,6 +486,52 @@ def test_the_last_license_event_of_accounts_is_a_column(root: Client, customers:
     assert [choice.value for choice in times.choices] == [
         *("churned", "churned-7", "churned-30", "churned-90", "churned-365"),
     ]
+
+
+def test_the_chances_of_accounts_are_columns_where_there_are_some(
+    root: Client, customers: Rows
+) -> None:
+    def choices() -> set[str]:
+        page = opened(root, "account")
+        columns = {name for name, *_ in page.context["choices"] if name.startswith("chance")}
+        menus = {menu.name for menu in page.context["menus"] if menu.name.startswith("chance")}
+        assert columns == menus
+        return columns
+
+    assert choices() == set()
+    add_chance(customers.product, "globex", "renewal", 0.342, low=0.204, high=0.505, license="E-1")
+    add_chance(customers.product, "globex", "renewal", 0.8, license="E-2")
+    add_chance(customers.product, "initech", "renewal", 0.1, is_share=True)
+    assert choices() == {"chance_to_renew"}
+    page = opened(root, "account", columns="chance_to_renew", sort="chance_to_renew")
+    html = page.content.decode()
+    cells = re.findall(r'class="[^"]*field-chance_to_renew[^>]*>(.*?)</td>', html)
+    # Those of whom nobody can tell are last, by their ids.
+    names = [each.external_id for each in page.context["subjects"]]
+    texts = dict(zip(names, map(strip_tags, cells), strict=True))
+    assert names[0] == "globex"
+    assert texts == {
+        "globex": "34% (20 to 51%)",
+        "initech": "Too few to tell",
+        "acme-account": "–",
+    }
+    for value, text, rows in [
+        ("below-35", "below 35%", ["globex"]),
+        ("below-34", "below 34%", []),
+        ("at_least-34", "at least 34%", ["globex"]),
+        # The lowest counts.
+        ("at_least-50", "at least 50%", []),
+    ]:
+        page = opened(root, "account", chance_to_renew=value)
+        assert [each.external_id for each in page.context["subjects"]] == rows
+        (chip,) = page.context["chips"]
+        assert chip.label == f"Chance to renew: {text}"
+        (menu,) = (menu for menu in page.context["menus"] if menu.name == "chance_to_renew")
+        assert menu.choice == text.capitalize()
+    assert "rule=" in page.context["segment_url"]
+    for value in ("below-0", "below-101", "under-5", "below-"):
+        page = opened(root, "account", chance_to_renew=value)
+        assert page.context["chips"] == [] and INVALID_FILTER_MESSAGE in page.content.decode()
 
 
 # --- Filters --------------------------------------------------------------------------------

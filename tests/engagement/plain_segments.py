@@ -32,6 +32,8 @@ class Subject:
     # the type, how many days ago, and whether it was withdrawn.
     members: list[str] = field(default_factory=list)
     license_events: list[tuple[str, int, bool]] = field(default_factory=list)
+    # Its chances: the kind of outcome, the chance, and whether it is only the share of all.
+    chances: list[tuple[str, float, bool]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,11 @@ def matches(subject: Subject, world: World, condition: dict[str, Any]) -> bool:
                 for type, ago, is_withdrawn in subject.license_events
             )
             return is_known is (condition["operator"] == "happened")
+        case "chance":
+            percent = lowest_percent(subject, condition["chance"])
+            if percent is None:
+                return False
+            return (percent < condition["percent"]) is (condition["operator"] == "below")
         case "active":
             return bool(metrics(subject, world)["recently_scored_events"]) is condition["active"]
         case "last_active":
@@ -160,6 +167,23 @@ def matches(subject: Subject, world: World, condition: dict[str, Any]) -> bool:
         case "created":
             return time_matches(subject.created or subject.first_seen, world, condition)
     raise AssertionError(condition)
+
+
+CHANCE_KINDS = {
+    "buy": {"evaluation"},
+    "renew": {"renewal"},
+    "stay": {"monthly_stay", "trait", "dormancy"},
+}
+
+
+def lowest_percent(subject: Subject, name: str) -> int | None:
+    """Rounded, and a half up."""
+    own = [
+        chance
+        for kind, chance, is_share in subject.chances
+        if kind in CHANCE_KINDS[name] and not is_share
+    ]
+    return int(Decimal(str(min(own))) * 100 + Decimal("0.5")) if own else None
 
 
 def compares(number: float | None, condition: dict[str, Any]) -> bool:

@@ -19,6 +19,7 @@ from engagement.rescoring.rescore import rescore
 from engagement.rules.rules import TEXT_OPERATORS
 from engagement.segments import members as segments
 from tests.cases import examples, leaves_no_rows
+from tests.chances import add_chance
 from tests.engagement import plain_segments as plain
 from tests.engagement.history import NOON, tell, track
 from tests.engagement.plain import Definition, Did
@@ -71,13 +72,23 @@ activities = st.builds(
 )
 definitions = drawn_definitions(NAMES)
 LICENSE_EVENTS = ("churned", "renewed")
+# Thousandths, so that halves of a percent are among them.
+drawn_chances = st.lists(
+    st.tuples(
+        st.sampled_from(sorted(set[str]().union(*plain.CHANCE_KINDS.values()))),
+        st.integers(0, 1000).map(lambda thousandths: thousandths / 1000),
+        st.integers(0, 4).map(lambda number: number == 0),
+    ),
+    max_size=4,
+)
 subjects = st.builds(
-    lambda days, traits, created, events: Subject(
+    lambda days, traits, created, events, chances: Subject(
         "",
         NOON - timedelta(days=days),
         traits,
         None if created is None else NOON - timedelta(days=created),
         license_events=events,
+        chances=chances,
     ),
     ago,
     traits,
@@ -86,6 +97,7 @@ subjects = st.builds(
         st.tuples(st.sampled_from(LICENSE_EVENTS), st.one_of(ago, st.just(-1)), st.booleans()),
         max_size=2,
     ),
+    drawn_chances,
 )
 everybody = st.fixed_dictionaries(dict.fromkeys((*EMPLOYERS, *ACCOUNTS), subjects))
 
@@ -144,8 +156,14 @@ license_event_conditions = st.fixed_dictionaries({
     "operator": st.sampled_from(["happened", "not_happened"]),
     "within_days": st.one_of(st.none(), days),
 })  # fmt: skip
+chance_conditions = st.fixed_dictionaries({
+    "kind": st.just("chance"),
+    "chance": st.sampled_from(sorted(plain.CHANCE_KINDS)),
+    "operator": st.sampled_from(["below", "at_least"]),
+    "percent": st.integers(1, 100),
+})  # fmt: skip
 # Not all conditions are for users, and not all for accounts.
-OF_ONE_SCOPE = {"account_trait": "user", "license_event": "account"}
+OF_ONE_SCOPE = {"account_trait": "user", "license_event": "account", "chance": "account"}
 without_scores = st.one_of(trait_conditions, event_conditions, times_asked)
 other_conditions = st.one_of(
     st.fixed_dictionaries({
@@ -180,7 +198,8 @@ def draw_conditions(draw: Any, world: World) -> list[dict[str, Any]]:
         if draw(st.booleans()):
             conditions.append(draw_metric(draw, world))
         else:
-            kinds = (trait_conditions, event_conditions, license_event_conditions, other_conditions)
+            of_events = (event_conditions, license_event_conditions)
+            kinds = (trait_conditions, *of_events, chance_conditions, other_conditions)
             conditions.append(draw(st.one_of(*kinds)))
     return [
         each for each in conditions if OF_ONE_SCOPE.get(each["kind"], world.scope) == world.scope
@@ -206,6 +225,8 @@ def happen(people: dict[str, Subject], events: list[Did]) -> Product:
                 product, type, TODAY - timedelta(days=days), license=f"E-{number}", cloud_id=name,
                 withdrawn_at=NOON if is_withdrawn else None,
             )  # fmt: skip
+        for number, (kind, chance, is_share) in enumerate(account.chances):
+            add_chance(product, name, kind, chance, is_share=is_share, license=f"E-{number}")
     for name, employer in EMPLOYERS.items():
         user = people[name]
         tell(product, Identify(name, user.first_seen, user.traits, employer))

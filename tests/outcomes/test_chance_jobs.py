@@ -8,10 +8,12 @@ import pytest
 from core.database import clocks
 from core.jobs import run
 from core.models import Job
-from engagement.models import AccountChance, Product, Workspace
+from engagement import changes
+from engagement.models import AccountChance, Product, ScoreSet, Workspace
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import deletion, forgetting
 from engagement.removal.jobs import DELETE_PRODUCT
+from engagement.segments.chances import ShownChance
 from outcomes import tasks
 from outcomes.chances import jobs, looking, storage
 from outcomes.chances.results import Evidence
@@ -257,6 +259,42 @@ def test_chances_of_many_accounts_are_found_in_parts(
     assert own.count() == 60
     assert set(own.values_list("began_on", "day", "license")) == {(TODAY, TODAY + 30 * DAY, "")}
     assert all(0 < row.chance <= 1 and "similar" in row.evidence for row in own)
+
+
+def test_accounts_are_stamped_when_what_they_show_changes(world: World) -> None:
+    """So lists, segments, exports, and subscriptions learn of it, and of nothing else."""
+
+    def stamped(since: int) -> set[str]:
+        ids = changes.changed_ids(world.product.pk, "account", since, 0, 1_000)
+        return {name for name, pk in world.accounts.items() if pk in ids}
+
+    def look() -> tuple[set[str], bool]:
+        since = changes.latest_stamp(world.product.pk)
+        ScoreSet.objects.update(watches_stale=False, cached_counts_stale=False)
+        storage.request(workspace_of(world).pk, NOON)
+        assert work(NOON)
+        return stamped(since), ScoreSet.objects.get().watches_stale
+
+    nobody: set[str] = set()
+    assert look() == ({"eager", "idle"}, True)
+    assert look() == (nobody, False)
+    own = AccountChance.objects.filter(account_id=world.accounts["idle"])
+    idle = own.get()
+    # Stored as something else that looks the same, and that does not.
+    before = ShownChance.of(False, idle.chance, idle.low, idle.high)
+    own.update(chance=idle.chance + 1e-9)
+    assert own.get().chance != idle.chance
+    assert ShownChance.of(False, own.get().chance, idle.low, idle.high) == before
+    assert look() == (nobody, False)
+    for other in ({"chance": 0.99}, {"high": 1.0}, {"is_share": True}):
+        own.update(**other)
+        assert look() == ({"idle"}, True)
+    # It was bought: no chance is left.
+    LicenseOutcome.objects.filter(license="of eager").delete()
+    assert look() == ({"eager"}, True)
+    own.update(kind=Kind.TRAIT)
+    assert look() == ({"idle"}, True)
+    assert set(AccountChance.objects.values_list("kind", flat=True)) == {Kind.EVALUATION}
 
 
 def test_accounts_without_data_and_workspaces_without_scores_have_none(
