@@ -7,6 +7,7 @@
     eds.py get accounts 17 expand=traits,history
     eds.py export users expand=traits traits=plan,role > users.jsonl
     eds.py list backtests
+    eds.py list chances order=day
     eds.py list forecasts
     eds.py watch accounts --state accounts.state --interval 60
 
@@ -26,7 +27,7 @@ from typing import Any
 import requests
 
 # Of one workspace: lists without single records.
-OF_WORKSPACE = ("backtests", "forecasts")
+OF_WORKSPACE = ("backtests", "chances", "forecasts")
 RESOURCES = ("workspaces", "accounts", "users", "segments")
 OF_COMMAND = {"get": RESOURCES, "watch": ("accounts", "users")}
 LARGEST_PAGE = {"accounts": 500, "users": 500}

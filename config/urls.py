@@ -34,6 +34,11 @@ urlpatterns = [
         name="v2_backtests",
     ),
     path(
+        "v2/workspaces/<int:workspace_id>/chances",
+        readapi.ChanceList.as_view(),
+        name="v2_chances",
+    ),
+    path(
         "v2/workspaces/<int:workspace_id>/forecasts",
         readapi.ForecastList.as_view(),
         name="v2_forecasts",

@@ -14,6 +14,7 @@ from engagement.metric_names import Scope
 from engagement.rules.rules import Condition, Match
 from engagement.scores.formula import Trend
 from outcomes.backtests.results import Horizon
+from outcomes.chances.results import Feature
 from outcomes.forecasts.results import ForecastMonth, Measure, PastMonth, Sums
 from outcomes.kinds import Kind
 from outcomes.statistics.estimates import Estimate
@@ -472,6 +473,66 @@ class BacktestRecord(TypedDict):
         Meta(description="The number of outcomes of which an even sample counts; null: all do."),
     ]
     computed_at: Time
+
+
+# --- Chances --------------------------------------------------------------------------------
+
+
+class FactRecord(TypedDict):
+    """What moved a chance."""
+
+    feature: Feature
+    value: Annotated[float, Meta(description="The account's number.")]
+    usual: Annotated[float, Meta(description="The median of the past cases.")]
+    effect: Annotated[
+        float,
+        Meta(ge=-1, le=1, description="The chance minus the one with the median of past cases."),
+    ]
+    text: Annotated[str, Meta(description="The fact as a sentence, for people.")]
+
+
+class SimilarCase(TypedDict):
+    """A past case that was similar at the same age, and what became of it."""
+
+    account: AccountName
+    day: Annotated[Day, Meta(description="The day of the decision.")]
+    result: Annotated[str, Meta(description="Such as `bought`. New results may be added.")]
+    is_good: Annotated[bool, Meta(description="Whether it was bought, renewed, and so on.")]
+
+
+class ChanceRecord(TypedDict):
+    """How likely what is being decided about an account is to end well."""
+
+    account: AccountName
+    kind: Kind
+    license: Annotated[str | None, Meta(description="Null if no license is decided about.")]
+    began_on: Annotated[Day, Meta(description="The first day of the evaluation or the term.")]
+    day: Annotated[Day, Meta(description="The day of the decision.")]
+    chance: Annotated[
+        Estimate,
+        Meta(
+            description="The chance that it is bought, renewed, kept, or stays active: with its "
+            "95% interval, and the number of past outcomes that it was learned from."
+        ),
+    ]
+    is_share: Annotated[
+        bool,
+        Meta(
+            description="There were too few past outcomes. The chance is the share of good ones, "
+            "and says nothing of this account."
+        ),
+    ]
+    seats: Annotated[int | None, Meta(description="Of the license; null if unknown.")]
+    cents: Annotated[
+        int | None, Meta(description="What its sales add up to, of US dollars; null if unknown.")
+    ]
+    facts: Annotated[list[FactRecord], Meta(description="Those that moved the chance most first.")]
+    similar: Annotated[
+        list[SimilarCase],
+        Meta(description="The most similar past cases first; none without licenses."),
+    ]
+    version: Annotated[int | None, Meta(description="Of the model.")]
+    looked_on: Annotated[Day, Meta(description="The day of the look at what was known.")]
 
 
 # --- Forecasts ------------------------------------------------------------------------------

@@ -278,9 +278,7 @@ def license_event(row: Any, text: str, account: Account | None) -> records.Licen
         "text": text,
         "details": row.details,
         "sources": row.sources,
-        "account": _account_name(account.pk, account.external_id, account.name)
-        if account
-        else None,
+        "account": account_name(account) if account else None,
         "recorded_at": format_time(row.recorded_at),
         "changed_at": format_time(row.changed_at),
         "withdrawn_at": _format_time_or_none(row.withdrawn_at),
@@ -299,6 +297,10 @@ def _format_time_or_none(moment: datetime | None) -> str | None:
 def text_or_none(value: Any) -> str | None:
     """A trait that people read, or None if it is not a string."""
     return value if isinstance(value, str) else None
+
+
+def account_name(account: Account) -> records.AccountName:
+    return _account_name(account.pk, account.external_id, account.name)
 
 
 def _account_name(account_id: int, tracking_id: str, name: Any) -> records.AccountName:

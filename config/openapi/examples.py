@@ -27,6 +27,36 @@ FALSE_ALARMS: Json = {
     "alarms": 61,
     "rising": {"measured": 0.0251, "came_to_nothing": 14, "alarms": 52},
 }
+CHANCE: Json = {
+    "account": {"id": 17, "tracking_id": "initech", "name": "Initech"},
+    "kind": "evaluation",
+    "license": "SEN-1842",
+    "began_on": "2026-11-15",
+    "day": "2026-12-15",
+    "chance": {"value": 0.34, "low": 0.21, "high": 0.5, "outcomes": 312},
+    "is_share": False,
+    "seats": 50,
+    "cents": None,
+    "facts": [
+        {
+            "feature": "users",
+            "value": 2.0,
+            "usual": 5.0,
+            "effect": -0.12,
+            "text": "2 active users; usual 5: lowers the chance by 12 points.",
+        }
+    ],
+    "similar": [
+        {
+            "account": {"id": 9, "tracking_id": "hooli", "name": "Hooli"},
+            "day": "2026-08-02",
+            "result": "bought",
+            "is_good": True,
+        }
+    ],
+    "version": 41,
+    "looked_on": "2026-11-24",
+}
 _AUC = {"value": 0.7712, "low": 0.6843, "high": 0.8581, "outcomes": 214}
 _DUE = {"terms": 32, "due": 2103, "expected": 1627.5, "low": 1166, "high": 2080}
 _SUMS = {"seats": _DUE, "cents": _DUE | {"due": 4206000, "expected": 3255000.0, "low": 2332000}}

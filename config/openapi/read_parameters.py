@@ -9,9 +9,11 @@ from engagement.metric_names import Scope
 from engagement.rules import license_events
 from engagement.rules.rules import MAX_DAYS
 from engagement.segments.insight_filters import INSIGHT_KINDS
+from outcomes.kinds import Kind
 from readapi import changes, parameters, records, sorting
 from readapi.records import Page
 from readapi.views.base import ReadView
+from readapi.views.chances import ORDERS
 
 
 class ReadOperation(NamedTuple):
@@ -60,6 +62,17 @@ _PARAMETERS = [
     query("since", _DAY, "Return only events from this UTC day on.", example="2026-09-01"),
     query("until", _DAY, "Return only events before this UTC day.", example="2026-10-01"),
     query("withdrawn", {"type": "boolean"}, "Also return events that are withdrawn."),
+    query(
+        "kind",
+        {"type": "string", "enum": list(Kind)},
+        f"What is being decided; by default `{Kind.EVALUATION}`.",
+    ),
+    query(
+        "order",
+        {"type": "string", "enum": list(ORDERS)},
+        "By default `expected_seats`: the largest product of chance and seats first. `chance`: the "
+        "least likely to end well first. `day`: what is decided next first.",
+    ),
     query(
         "min_score",
         {"type": "number", "minimum": 0, "maximum": 100, "multipleOf": 0.1},

@@ -125,6 +125,14 @@ OPERATIONS = [
         examples.page(examples.BACKTEST, "workspaces/1/backtests"),
     ),
     ReadOperation(
+        views.ChanceList,
+        "listChances",
+        "List how likely evaluations are to be bought",
+        "Workspaces",
+        Page[records.ChanceRecord],
+        examples.page(examples.CHANCE, "workspaces/1/chances"),
+    ),
+    ReadOperation(
         views.ForecastList,
         "listForecasts",
         "List what will renew in the months ahead",

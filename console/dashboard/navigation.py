@@ -151,9 +151,9 @@ class _Builder:
         if section == "settings":
             yield from self._settings_items(product, url)
         elif section == "events" and self.workspace:
-            for view in ("backtest", "forecast"):
+            for view in ("backtest", "chances", "forecast"):
                 page = _url(f"engagement_workspace_{view}", self.workspace.pk)
-                yield Item(sections.STEPS[view], page, _mark(self.view == view, "page"))
+                yield Item(self._step(view), page, _mark(self.view == view, "page"))
         elif section in ("notifications", "exports"):
             for model in sections.SECTION_LISTS[section]:
                 page = _with(_url(f"{model}_changelist"), product__id__exact=product.pk)
@@ -270,7 +270,13 @@ class _Builder:
             if login := shown_login(self.request):
                 yield Item(login.get_username(), _url("auth_user_change", login.pk))
         if self.view not in ("", "index", "changelist", "change", "jobs", "licenses"):
-            yield Item(sections.STEPS.get(self.view, self.view.replace("_", " ").capitalize()), "")
+            yield Item(self._step(self.view), "")
+
+    def _step(self, view: str) -> str:
+        """What a page below a row, or a workspace, is called."""
+        if view == "chances" and not getattr(self.product, "has_ledger", False):
+            return sections.WITHOUT_LICENSES
+        return sections.STEPS.get(view, view.replace("_", " ").capitalize())
 
     def _section_steps(self) -> Iterator[Item]:
         if self.model == "licenses":

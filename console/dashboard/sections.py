@@ -69,6 +69,7 @@ STEPS = {
     "try_again": "Try again",
     "backtest": "Does the score predict?",
     "forecast": "Renewals ahead",
+    "chances": "Evaluations under way",
     "password_change": "Change password",
     "account": "Your account",
     "account_add_app": "Add an authenticator app",
@@ -76,6 +77,8 @@ STEPS = {
     "account_recovery_codes": "Recovery codes",
     "reset_factors": "Reset second factors",
 }
+# The page of chances of a product without a ledger.
+WITHOUT_LICENSES = "Likely to go quiet"
 LIST_LABELS = {
     "licenses": "Licenses",
     "engagement_account": "Accounts",

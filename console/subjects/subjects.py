@@ -27,6 +27,7 @@ from console.subjects.account_people import (
     people_table,
     requested_group,
 )
+from console.subjects.chance_card import chance_lines
 from console.subjects.forgetting import ForgettableAdmin
 from console.subjects.license_card import license_card
 from console.subjects.license_moves import decide_move, move_questions
@@ -251,6 +252,9 @@ class AccountAdmin(SubjectAdmin):
                 compares_seats=bool(summary and summary.compares_seats),
             ),
             "timeline": license_timeline(obj),
+            "chances": list(chance_lines(workspace, obj.pk, timezone.now().date()))
+            if workspace
+            else [],
             "moves": move_questions(obj, may_decide=self.may_change(request, obj)),
             "move_url": self.view_url("license_move", obj),
             "events": subject_details.events_of_account(obj, workspace and workspace.pk),

@@ -24,7 +24,14 @@ from console.recent_events import RecentEvents, load_recent_events
 from console.rules import previews
 from console.rules.rule_editor import RuleEditor, RuleForm, without_preview_buttons
 from console.suggestions import load_suggestions
-from console.workspaces import backtest_page, false_alarms, forecast_page, outcome_forms, what_if
+from console.workspaces import (
+    backtest_page,
+    chances_page,
+    false_alarms,
+    forecast_page,
+    outcome_forms,
+    what_if,
+)
 from console.workspaces.weight_forms import (
     WeightForm,
     WeightFormSet,
@@ -153,7 +160,9 @@ def _benchmark(workspace: Workspace, kind: SubjectKind) -> str:
 
 
 @admin.register(Workspace)
-class WorkspaceAdmin(backtest_page.BacktestPages, forecast_page.ForecastPages):
+class WorkspaceAdmin(
+    backtest_page.BacktestPages, chances_page.ChancePages, forecast_page.ForecastPages
+):
     empty_text = "There are no workspaces yet. One says how users and accounts are scored."
     form = WorkspaceForm
     list_display = ["name", "product", "counting", "default_weight", "progress"]
@@ -180,6 +189,7 @@ class WorkspaceAdmin(backtest_page.BacktestPages, forecast_page.ForecastPages):
         ExtraView("progress", permission="view"),
         *backtest_page.BacktestPages.extra_views,
         *forecast_page.ForecastPages.forecast_views,
+        *chances_page.ChancePages.chance_views,
     )
     benchmarks = (
         "Benchmarks",
@@ -198,6 +208,7 @@ class WorkspaceAdmin(backtest_page.BacktestPages, forecast_page.ForecastPages):
                 "engagement/weights.css",
                 "engagement/backtest.css",
                 "engagement/forecast.css",
+                "engagement/chances.css",
             ]
         }
         js = [

@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from outcomes.chances import logistic
-from outcomes.chances.results import Evidence, Fact, Feature, PastCase
+from outcomes.chances.results import LEAST_OF_EACH, Evidence, Fact, Feature, PastCase
 from outcomes.kinds import Outcome
 from outcomes.statistics.normal import Z
 
 Array: TypeAlias = npt.NDArray[Any]
 
 FEATURES = list(Feature)
-# The least number of good and of bad outcomes to learn from, and to choose a penalty by.
-LEAST_OF_EACH, LEAST_TO_CHOOSE = 20, 8
+# The least number of good and of bad outcomes to choose a penalty by.
+LEAST_TO_CHOOSE = 8
 # Strengths of the penalty on standardised features, and the one without a choice.
 PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 3_000.0)
 _USUAL = 30.0

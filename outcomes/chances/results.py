@@ -7,6 +7,9 @@ import msgspec
 
 from outcomes.statistics.estimates import Estimate
 
+# The least number of good and of bad outcomes to learn from.
+LEAST_OF_EACH = 20
+
 
 class Feature(StrEnum):
     """What is known of an account on a day, from its activity until then and from its license."""
@@ -69,3 +72,22 @@ class Proof(msgspec.Struct, frozen=True):
     brier_of_share: float
     gain: Estimate
     bins: list[Bin]
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """What the chances of one kind add up to, as of a look.
+
+    Of ``running`` cases, ``learned`` have a chance of their own, and the others the share of all
+    good outcomes. ``expected`` is how many are to end well, with a 95% interval. Not among them are
+    those that the customer has ``answered``, those that are ``too_young``, and those
+    ``without_data`` of an account.
+    """
+
+    running: int = 0
+    learned: int = 0
+    expected: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    answered: int = 0
+    too_young: int = 0
+    without_data: int = 0

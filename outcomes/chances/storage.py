@@ -8,7 +8,8 @@ from typing import Any, LiteralString, NamedTuple
 
 import msgspec
 from django.db import transaction
-from django.db.models import Max, QuerySet
+from django.db.models import F, FloatField, Max, QuerySet
+from django.db.models.functions import Coalesce
 
 from core.database import locks, sql
 from core.jobs import run
@@ -19,7 +20,8 @@ from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.segments.chances import ShownChance
 from engagement.segments.counts import invalidate
 from outcomes.chances.cases import OPEN, open_parameters
-from outcomes.chances.results import Evidence, Proof
+from outcomes.chances.results import Evidence, Proof, Totals
+from outcomes.chances.totals import totals_of
 from outcomes.kinds import Kind
 from outcomes.models import ChanceLook, ChanceModel
 from outcomes.sources import licenses
@@ -56,6 +58,12 @@ def running(workspace: Workspace, kind: Kind) -> QuerySet[AccountChance]:
     return of_workspace(workspace).filter(kind=kind)
 
 
+def by_seats(rows: QuerySet[AccountChance]) -> QuerySet[Any]:
+    """The chances with ``worth``, the seats that are to be expected of each."""
+    seats = Coalesce(F("seats"), 0, output_field=FloatField())
+    return rows.annotate(worth=F("chance") * seats)
+
+
 def of_workspace(workspace: Workspace) -> QuerySet[AccountChance]:
     """Its chances of all kinds."""
     return AccountChance.objects.filter(product=workspace.product_id, workspace=workspace)
@@ -81,6 +89,13 @@ def looked_at(workspace: Workspace) -> datetime | None:
     """The time of the last look; None before the first."""
     looks = ChanceLook.objects.filter(workspace=workspace)
     return looks.values_list("looked_at", flat=True).first()
+
+
+def totals(workspace: Workspace) -> dict[Kind, Totals]:
+    """What the chances of each kind add up to, as of the last look; none before the first."""
+    looks = ChanceLook.objects.filter(workspace=workspace)
+    stored = looks.values_list("totals", flat=True).first()
+    return msgspec.convert(stored or {}, dict[Kind, Totals])
 
 
 def progress(workspace: Workspace) -> str:
@@ -226,5 +241,12 @@ def finish(
     )
     ChanceLook.objects.update_or_create(
         workspace=workspace,
-        defaults={"looked_at": started_at, "revision": revision, "score_set_id": score_set_id},
+        defaults={
+            "looked_at": started_at,
+            "revision": revision,
+            "score_set_id": score_set_id,
+            "totals": msgspec.to_builtins(
+                {kind.value: totals_of(workspace, kind, looked_on) for kind in kinds}
+            ),
+        },
     )

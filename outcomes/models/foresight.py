@@ -40,7 +40,8 @@ class ChanceModel(models.Model):
 
 class ChanceLook(models.Model):
     """The last look at the chances of a workspace: when it began, and what it began with, the
-    ``revision`` of the license ledger (None without one) and the set of scores."""
+    ``revision`` of the license ledger (None without one) and the set of scores. ``totals`` has an
+    ``outcomes.chances.results.Totals`` as JSON for each kind."""
 
     workspace = models.OneToOneField(
         "engagement.Workspace", on_delete=models.CASCADE, primary_key=True, related_name="+"
@@ -48,6 +49,7 @@ class ChanceLook(models.Model):
     looked_at = models.DateTimeField()
     revision = models.BigIntegerField(null=True)
     score_set_id = models.BigIntegerField()
+    totals = models.JSONField(null=True)
 
     def __str__(self) -> str:
         return f"look at workspace {self.workspace_id} at {self.looked_at}"

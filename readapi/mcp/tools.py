@@ -15,6 +15,7 @@ from engagement.scores.metrics import Scores
 from engagement.search import lookup
 from engagement.segments import counts
 from engagement.segments.insight_filters import INSIGHT_KINDS
+from outcomes.kinds import Kind
 from readapi import expansions, parameters, queries, records, rights, sorting
 from readapi.errors import InvalidRequest
 from readapi.links import LinkBuilder
@@ -23,6 +24,7 @@ from readapi.models import ApiToken
 from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
 from readapi.views.backtests import BacktestList
 from readapi.views.base import ReadView
+from readapi.views.chances import ORDERS, ChanceList
 from readapi.views.forecasts import ForecastList
 from readapi.views.license_events import LicenseEventList
 from readapi.views.rankings import ACCOUNTS, USERS, Ranking
@@ -395,6 +397,31 @@ _TOOLS = [
         (),
         schemas.page_of(records.BacktestRecord),
         lambda call: _of_workspace(BacktestList, call),
+    ),
+    Tool(
+        "which_evaluations_will_buy",
+        "Which evaluations will buy?",
+        "How likely each running evaluation is to be bought, those with the most expected seats "
+        "first; by kind also renewals, monthly stays, or who stays active (dormancy). Each chance "
+        "has its interval, its count, the facts that moved it, and similar past cases. Quote no "
+        "chance without its interval. If is_share, it says nothing of the account.",
+        {
+            **_WORKSPACE,
+            "kind": {
+                "type": "string",
+                "enum": list(Kind),
+                "description": "What is being decided, by default evaluation.",
+            },
+            "order": {
+                "type": "string",
+                "enum": list(ORDERS),
+                "description": "By default expected_seats. chance: the least likely first.",
+            },
+            **_PAGES,
+        },
+        (),
+        schemas.page_of(records.ChanceRecord),
+        lambda call: _of_workspace(ChanceList, call),
     ),
     Tool(
         "what_will_renew",

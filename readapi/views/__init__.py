@@ -3,6 +3,7 @@
 from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
 from readapi.views.backtests import BacktestList
 from readapi.views.base import UnknownPathView
+from readapi.views.chances import ChanceList
 from readapi.views.forecasts import ForecastList
 from readapi.views.legacy import LegacyAccountView
 from readapi.views.license_events import LicenseEventList
@@ -15,6 +16,7 @@ __all__ = [
     "AccountList",
     "AccountUsers",
     "BacktestList",
+    "ChanceList",
     "ForecastList",
     "LegacyAccountView",
     "LicenseEventList",

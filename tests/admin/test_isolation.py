@@ -21,7 +21,7 @@ OWN_VIEWS = {
     "engagement_account": ["license_move"],
     "engagement_workspace": [
         *("backtest", "compute_backtest", "suggest_weights", "use_weights"),
-        "forecast",
+        *("chances", "forecast"),
     ],
     "ingestion_ingestionkey": ["reveal", "rotate", "revoke"],
     "readapi_apitoken": ["reveal", "rotate", "revoke"],

@@ -16,7 +16,7 @@ from engagement.removal.jobs import DELETE_PRODUCT
 from engagement.segments.chances import ShownChance
 from outcomes import tasks
 from outcomes.chances import jobs, looking, storage
-from outcomes.chances.results import Evidence
+from outcomes.chances.results import Evidence, Totals
 from outcomes.kinds import Kind
 from outcomes.models import ChanceLook, ChanceModel, LicenseOutcome, LicenseRevision, StoredForecast
 from outcomes.reading import QUEUE
@@ -130,6 +130,25 @@ def test_running_evaluations_get_chances_with_evidence(world: World) -> None:
     assert storage.looked_at(workspace_of(world)) == NOON
     proof = storage.proof_of(storage.models(workspace_of(world), Kind.EVALUATION)[7])
     assert proof is None
+
+
+def test_what_chances_add_up_to_is_kept(world: World) -> None:
+    assert storage.totals(workspace_of(world)) == {}
+    store(
+        world.product,
+        an_open("young", 2, 28, cloud_id="eager"),
+        an_open("answered", 10, 20, cloud_id="eager", answered_on=TODAY),
+        an_open("nowhere", 10, 20, cloud_id="unknown"),
+    )
+    work(NOON)
+    own = storage.totals(workspace_of(world))
+    assert set(own) == set(licenses.KINDS)
+    evaluations, rows = own[Kind.EVALUATION], list(chances(world).values())
+    assert (evaluations.running, evaluations.learned) == (2, 2)
+    assert evaluations.expected == pytest.approx(sum(row.chance for row in rows))
+    assert 0 <= evaluations.low < evaluations.expected < evaluations.high <= 2
+    assert (evaluations.answered, evaluations.too_young, evaluations.without_data) == (1, 1, 1)
+    assert own[Kind.RENEWAL] == Totals()
 
 
 def test_a_proof_is_on_the_model(acme: Product) -> None:

@@ -29,6 +29,7 @@ READ: dict[str, tuple[str, set[str]]] = {
     "WorkspaceDetail": ("/v2/workspaces/{workspace}", {ANY}),
     "BacktestList": ("/v2/workspaces/{workspace}/backtests", {ACCOUNT}),
     "ForecastList": ("/v2/workspaces/{workspace}/forecasts", {ACCOUNT}),
+    "ChanceList": ("/v2/workspaces/{workspace}/chances", {ACCOUNT}),
     "AccountList": ("/v2/accounts?workspace_id={workspace}&expand=traits,metrics", {ACCOUNT}),
     "AccountDetail": (
         "/v2/accounts/{account}?workspace_id={workspace}"
