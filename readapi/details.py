@@ -14,6 +14,7 @@ from engagement.scores import history, insights, metrics
 from engagement.scores.history import EventPoints
 from engagement.scores.metrics import AccountMetrics, Metrics
 from engagement.segments import members
+from engagement.segments.chances import chances_by_account
 from readapi import queries, records, serializers
 from readapi.serializers import score_set
 
@@ -110,6 +111,10 @@ class AccountDetails(SubjectDetails):
             self.score_set, self.row, self.metrics, self.alarms, names_users=self.shows_users
         )
         return [serializers.insight(insight) for insight in account_insights]
+
+    def chances_record(self) -> records.LowestChances:
+        by_id = chances_by_account(self.score_set, [self.subject.pk])
+        return serializers.chances(by_id.get(self.subject.pk, []))
 
     def license_events_record(self) -> list[records.LicenseEventRecord]:
         account = self.subject

@@ -11,6 +11,7 @@ from engagement.scopes import get_kind
 from engagement.scores import history, metrics
 from engagement.scores.history import AllTimeTotals
 from engagement.scores.metrics import AccountMetrics, Metrics
+from engagement.segments.chances import chances_by_account
 from readapi import serializers
 from readapi.links import LinkBuilder
 
@@ -24,17 +25,21 @@ def records(
 ) -> list[Mapping[str, object]]:
     """The records of *rows*, which ``queries.expand`` prepared. One statement for all metrics."""
     build: Any = serializers.account_record if scope == "account" else serializers.user_record
-    activities: dict[int, dict[str, Any]] = {}
+    of_accounts: dict[int, dict[str, Any]] = {}
     if scope == "account" and rows:
         states = reading.activities(serializers.score_set(workspace), rows)
-        activities = {id: {"activity": state} for id, state in states.items()}
+        of_accounts = {id: {"activity": state} for id, state in states.items()}
+    if "chances" in expansions and rows:
+        ids = [row.account_id for row in rows]
+        for id, own in chances_by_account(serializers.score_set(workspace), ids).items():
+            of_accounts[id]["chances"] = serializers.chances(own)
     all_time = _all_time(scope, workspace, rows) if "metrics" in expansions else None
     return [
         build(
             row,
             workspace,
             links,
-            **activities.get(_id(scope, row), {}),
+            **of_accounts.get(_id(scope, row), {}),
             metrics=_metrics(scope, workspace, row, all_time[_id(scope, row)])
             if all_time
             else None,

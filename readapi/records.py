@@ -275,9 +275,27 @@ class AccountSummary(AccountName):
     _links: SelfLink
 
 
+class LowestChance(TypedDict):
+    """A chance with its 95% interval, in hundredths. All are null if past outcomes are too few to
+    tell."""
+
+    chance: Share | None
+    low: Share | None
+    high: Share | None
+
+
+class LowestChances(TypedDict):
+    """The lowest of the account's chances; null if nothing is being decided."""
+
+    chance_to_buy: LowestChance | None
+    chance_to_renew: LowestChance | None
+    chance_to_stay: LowestChance | None
+
+
 class AccountRecord(AccountSummary):
     """An account as lists show it, with what was expanded."""
 
+    chances: NotRequired[LowestChances]
     metrics: NotRequired[AccountMetricsRecord]
     traits: NotRequired[Traits]
 
@@ -409,6 +427,7 @@ class ExpandedAccount(FullAccount, Expansions):
     """An account with all its metrics, and what was expanded."""
 
     insights: NotRequired[list[InsightRecord]]
+    chances: NotRequired[LowestChances]
     license_events: NotRequired[
         Annotated[
             list[LicenseEventRecord],

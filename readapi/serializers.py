@@ -17,6 +17,7 @@ from engagement.scores import metrics
 from engagement.scores.history import DayScore, EventPoints
 from engagement.scores.insights import Insight
 from engagement.scores.metrics import AccountMetrics, Metrics, shown_benchmark
+from engagement.segments.chances import ShownChance, shown_chance
 from engagement.segments.counts import SubjectTotals
 from engagement.tenure import tenure_days
 from engagement.traits import canonical_name
@@ -106,6 +107,7 @@ def account_record(
     activity: Activity,
     metrics: AccountMetrics | None = None,
     traits: dict[str, Any] | None = None,
+    chances: records.LowestChances | None = None,
 ) -> records.AccountRecord:
     """An account of a list, with the expansions that are given."""
     record = cast(records.AccountRecord, account_summary(row, workspace, links, activity))
@@ -113,6 +115,8 @@ def account_record(
         record["metrics"] = _account_metrics(metrics)
     if traits is not None:
         record["traits"] = traits
+    if chances is not None:
+        record["chances"] = chances
     return record
 
 
@@ -265,6 +269,27 @@ def traits(subject: Subject, names: list[str] | None = None) -> dict[str, Any]:
     if names is None:
         return dict(subject.traits)
     return {name: subject.traits.get(canonical_name(name)) for name in names}
+
+
+def chances(rows: list[dict[str, Any]]) -> records.LowestChances:
+    """*rows* are those of ``engagement.segments.chances.account_chances``."""
+    return {
+        "chance_to_buy": _chance(shown_chance(rows, "buy")),
+        "chance_to_renew": _chance(shown_chance(rows, "renew")),
+        "chance_to_stay": _chance(shown_chance(rows, "stay")),
+    }
+
+
+def _chance(chance: ShownChance | None) -> records.LowestChance | None:
+    if chance is None:
+        return None
+    if chance.is_share:
+        return {"chance": None, "low": None, "high": None}
+    return {
+        "chance": chance.percent / 100,
+        "low": chance.low / 100,
+        "high": chance.high / 100,
+    }
 
 
 def license_event(row: Any, text: str, account: Account | None) -> records.LicenseEventRecord:

@@ -225,8 +225,14 @@ _EXPANDED: Json = {
         {"day": "2026-09-23", "changed": ["weights", "window"], "is_suggestion": True}
     ],
 }
+_CHANCES: Json = {
+    "chance_to_buy": None,
+    "chance_to_renew": {"chance": 0.34, "low": 0.2, "high": 0.51},
+    "chance_to_stay": None,
+}
 LISTED_ACCOUNT: Json = {
     **ACCOUNT,
+    "chances": _CHANCES,
     "metrics": {**_METRICS, **_ACCOUNT_METRICS},
     "traits": {"domain": "example.com", "am.tier.number": 50},
 }
@@ -278,7 +284,11 @@ LICENSE_EVENT: Json = {
     "changed_at": "2026-09-11T04:10:00.000000Z",
     "withdrawn_at": None,
 }
-EXPANDED_ACCOUNT: Json = FULL_ACCOUNT | _INSIGHTS | _EXPANDED | {"license_events": [LICENSE_EVENT]}
+EXPANDED_ACCOUNT: Json = {
+    **(FULL_ACCOUNT | _INSIGHTS | _EXPANDED),
+    "license_events": [LICENSE_EVENT],
+    "chances": _CHANCES,
+}
 FULL_USER: Json = {
     **USER,
     "metrics": _METRICS

@@ -146,7 +146,9 @@ OPERATIONS = [
         "List accounts by score, or find one",
         "Accounts",
         Page[records.AccountRecord],
-        examples.page(examples.LISTED_ACCOUNT, "accounts?workspace_id=1", "traits", "metrics"),
+        examples.page(
+            examples.LISTED_ACCOUNT, "accounts?workspace_id=1", "traits", "metrics", "chances"
+        ),
         match_types=("domain", "name", "tracking_id"),
     ),
     ReadOperation(

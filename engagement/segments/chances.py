@@ -5,7 +5,7 @@ would say nothing of the account: nobody can tell, and nothing compares.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -15,6 +15,7 @@ from django.db.models.functions import JSONObject
 from engagement.activity.reading import AnyOf
 from engagement.models import AccountChance, ScoreSet
 from engagement.rules.rules import CHANCES, ChanceCondition, ChanceName
+from engagement.scopes import ACCOUNTS
 
 # The kinds of outcomes (``outcomes.kinds``). A workspace has those of licenses, or the last two.
 _KINDS: Mapping[ChanceName, tuple[str, ...]] = {
@@ -110,6 +111,15 @@ def account_chances(score_set: ScoreSet) -> ArraySubquery:
     )
     fields = ("kind", *_FIELDS)
     return ArraySubquery(rows.values(row=JSONObject(**{name: name for name in fields})))
+
+
+def chances_by_account(
+    score_set: ScoreSet, account_ids: Collection[int]
+) -> dict[int, list[dict[str, Any]]]:
+    """The chances of these accounts of the set. One query."""
+    rows = ACCOUNTS.engagement_rows(score_set).filter(account_id__in=account_ids)
+    rows = rows.annotate(account_chances=account_chances(score_set))
+    return dict(rows.values_list("account_id", "account_chances"))
 
 
 _FIELDS = ("is_share", "chance", "low", "high")

@@ -16,6 +16,7 @@ class AccountList(rankings.RankedList):
     """
 
     PARAMETERS = rankings.list_parameters("account")
+    EXPANSIONS = (*rankings.EXPANSIONS, "chances")
     READS = ("account",)
     ranking = rankings.ACCOUNTS
 
@@ -24,7 +25,15 @@ class AccountDetail(ReadView):
     """One account with its metrics and, by `expand`, more."""
 
     PARAMETERS = ("workspace_id", "expand", "traits")
-    EXPANSIONS = ("insights", "traits", "segments", "events", "history", "license_events")
+    EXPANSIONS = (
+        "insights",
+        "traits",
+        "segments",
+        "events",
+        "history",
+        "license_events",
+        "chances",
+    )
     READS = ("account",)
 
     def build_response(self, account_id: int) -> Response:

@@ -16,6 +16,7 @@ from engagement.models import (
     Workspace,
 )
 from readapi import details
+from tests.chances import add_chance
 from tests.engagement.alarms.rows import alarm, night
 from tests.readapi.conftest import Reads
 from tests.readapi.scored import TODAY, account_id, fill, user_id
@@ -181,6 +182,29 @@ def test_before_any_night_nobody_can_tell(read: Any, acme_reads: Reads, filled: 
     assert read("accounts", "initech", "traits")["activity"] == unknown
 
 
+def test_the_chances_of_accounts(read: Any, acme_reads: Reads, workspace: Workspace) -> None:
+    nothing = {"chance_to_buy": None, "chance_to_renew": None, "chance_to_stay": None}
+    assert read("accounts", "initech", "chances")["chances"] == nothing
+    acme = workspace.product
+    add_chance(acme, "initech", "renewal", 0.346, low=0.2, high=0.505, license="E-1")
+    add_chance(acme, "initech", "renewal", 0.8, license="E-2")
+    add_chance(acme, "initech", "dormancy", 0.5, is_share=True)
+    expected = {
+        "chance_to_buy": None,
+        "chance_to_renew": {"chance": 0.35, "low": 0.2, "high": 0.51},
+        "chance_to_stay": {"chance": None, "low": None, "high": None},
+    }
+    assert read("accounts", "initech", "chances")["chances"] == expected
+    for sort in ("-score", "chance_to_renew"):
+        listed = acme_reads(
+            "/v2/accounts", workspace_id=workspace.pk, expand="chances", sort=sort
+        ).json()["data"]
+        by_id = {each["tracking_id"]: each["chances"] for each in listed}
+        assert by_id.pop("initech") == expected
+        assert all(own == nothing for own in by_id.values())
+    assert listed[0]["tracking_id"] == "initech"
+
+
 def test_all_expansions_at_once(read: Any) -> None:
     everything = "insights,traits,segments,events,history"
     assert set(everything.split(",")) <= set(read("accounts", "initech", everything))
@@ -190,7 +214,7 @@ def test_all_expansions_at_once(read: Any) -> None:
 @pytest.mark.parametrize(
     ("address", "allowed"),
     [
-        ("accounts/1", "insights, traits, segments, events, history, license_events"),
+        ("accounts/1", "insights, traits, segments, events, history, license_events, chances"),
         ("users/1", "traits, segments, events, history"),
         ("segments", "counts"),
     ],

@@ -33,7 +33,7 @@ READ: dict[str, tuple[str, set[str]]] = {
     "AccountList": ("/v2/accounts?workspace_id={workspace}&expand=traits,metrics", {ACCOUNT}),
     "AccountDetail": (
         "/v2/accounts/{account}?workspace_id={workspace}"
-        "&expand=insights,traits,segments,events,history,license_events",
+        "&expand=insights,traits,segments,events,history,license_events,chances",
         {ACCOUNT},
     ),
     "AccountUsers": ("/v2/accounts/{account}/users?workspace_id={workspace}", {ACCOUNT, USER}),
