@@ -70,8 +70,9 @@ _PARAMETERS = [
     query(
         "order",
         {"type": "string", "enum": list(ORDERS)},
-        "By default `expected_seats`: the largest product of chance and seats first. `chance`: the "
-        "least likely to end well first. `day`: what is decided next first.",
+        "`expected_seats`: the largest product of chance and seats first, the default of licenses. "
+        "`chance`: the least likely to end well first, the default without licenses. `day`: what "
+        "is decided next first.",
     ),
     query(
         "min_score",

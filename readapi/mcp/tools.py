@@ -415,7 +415,8 @@ _TOOLS = [
             "order": {
                 "type": "string",
                 "enum": list(ORDERS),
-                "description": "By default expected_seats. chance: the least likely first.",
+                "description": "expected_seats (the default of licenses): the most first. "
+                "chance: the least likely first.",
             },
             **_PAGES,
         },

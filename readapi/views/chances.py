@@ -15,6 +15,7 @@ from engagement.models import Account, AccountChance
 from outcomes.chances import storage, texts
 from outcomes.chances.results import Evidence
 from outcomes.kinds import Kind
+from outcomes.sources import licenses
 from outcomes.statistics.estimates import Estimate
 from readapi import pagination, parameters, queries, serializers
 from readapi.pagination import Order
@@ -77,7 +78,9 @@ class ChanceList(ReadView):
     def build_response(self, workspace_id: int) -> Response:
         workspace = queries.workspace(self.product, workspace_id)
         kind = Kind(parameters.choice(self.parameters, "kind", [*Kind]) or Kind.EVALUATION)
-        name = parameters.choice(self.parameters, "order", [*ORDERS]) or "expected_seats"
+        # Accounts without licenses may be a million, and have no seats: only an index orders them.
+        default = "expected_seats" if kind in licenses.KINDS else "chance"
+        name = parameters.choice(self.parameters, "order", [*ORDERS]) or default
         order = ORDERS[name]
         request = pagination.parse_page_request(self.parameters, f"chances/{kind}/{name}", order)
         rows = storage.by_seats(storage.running(workspace, kind))

@@ -100,6 +100,10 @@ def test_a_kind_is_chosen(acme_reads: Reads, many: Workspace) -> None:
     (row,) = acme_reads(address(many), kind="renewal").json()["data"]
     assert (row["kind"], row["account"]["tracking_id"]) == ("renewal", "a term")
     assert acme_reads(address(many), kind="dormancy").json()["data"] == []
+    for name, value in (("busy", 0.9), ("quiet", 0.2)):
+        chance(many, name, value, kind=Kind.DORMANCY, license="", seats=None)
+    accounts = acme_reads(address(many), kind="dormancy").json()["data"]
+    assert [row["account"]["tracking_id"] for row in accounts] == ["quiet", "busy"]
     for query in ({"kind": "luck"}, {"order": "size"}):
         assert acme_reads(address(many), **query).status_code == 400
 
