@@ -27,6 +27,7 @@ AFTER_CHANGES = timedelta(hours=1)
 # Longer than the statements of a step may take.
 LEASE = timedelta(minutes=10)
 
+# A look that found no outcome waits for nothing: it was short, and the ledger may be young.
 _DUE: LiteralString = f"""
     SELECT w.id
     FROM engagement_workspace w
@@ -37,7 +38,9 @@ _DUE: LiteralString = f"""
     WHERE (l.looked_at IS NULL
            OR l.looked_at < %(midnight)s
            OR ((l.score_set_id <> s.id OR l.revision IS DISTINCT FROM r.revision)
-               AND l.looked_at <= %(after_changes)s))
+               AND (l.looked_at <= %(after_changes)s OR NOT EXISTS (
+                   SELECT FROM outcomes_chancemodel m
+                   WHERE m.workspace_id = w.id AND m.outcomes > 0))))
       AND {nodes.among_reachable("w")}
     ORDER BY l.looked_at NULLS FIRST, w.id
 """

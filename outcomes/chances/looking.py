@@ -128,6 +128,8 @@ class Look:
     def _is_outdated(self, row: ChanceModel, revision: int | None) -> bool:
         if row.score_set_id != self.score_set.pk:
             return True
+        if not row.outcomes and revision != row.revision:
+            return True
         since = self.now - row.fitted_at
         if revision is not None and revision == row.revision:
             return since >= ALWAYS

@@ -176,6 +176,19 @@ def test_without_any_outcome_nothing_is_said(acme: Product) -> None:
     assert not work(NOON + timedelta(hours=2))
 
 
+def test_the_first_outcomes_of_a_ledger_are_not_waited_for(world: World) -> None:
+    decided = LicenseOutcome.objects.exclude(known_on=None)
+    decided.update(exclusion="unknown")
+    assert work(NOON) and chances(world) == {}
+    decided.update(exclusion="")
+    assert not work(NOON + timedelta(minutes=1))
+    licenses.follow(world.product.pk, 2)
+    assert work(NOON + timedelta(minutes=2))
+    assert set(chances(world)) == {"of eager", "of idle"}
+    licenses.follow(world.product.pk, 3)
+    assert not work(NOON + timedelta(minutes=3))
+
+
 def test_it_is_looked_at_each_night_and_after_changes(world: World) -> None:
     assert work(NOON) and not work(NOON + timedelta(hours=11))
     version = version_of(world)
