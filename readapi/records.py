@@ -586,6 +586,10 @@ class ForecastRecord(TypedDict):
         dict[Measure, Estimate],
         Meta(description="The share of past months within their interval; none without any."),
     ]
+    unknown: Annotated[
+        int,
+        Meta(description="Terms of which nothing can be said; the months do not have them."),
+    ]
     revision: Annotated[int | None, Meta(description="That of the license ledger.")]
     computed_at: Time
 

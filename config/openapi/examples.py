@@ -96,6 +96,7 @@ FORECAST: Json = {
     ],
     "coverage": {"seats": {"value": 0.875, "low": 0.5291, "high": 0.9776, "outcomes": 8}},
     "revision": 12345,
+    "unknown": 0,
     "computed_at": "2026-11-24T06:00:00.000000Z",
 }
 BACKTEST: Json = {

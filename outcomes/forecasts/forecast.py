@@ -40,7 +40,7 @@ class Made(NamedTuple):
 
 def make(workspace: Workspace, kind: Kind, today: date, *, is_share: bool) -> Made:
     """The forecast as of that UTC day, by the chances of the latest look."""
-    terms = read_terms(workspace, kind, today)
+    terms, unknown = read_terms(workspace, kind, today)
     past = list(became.past_months(workspace, kind, today))
     # What was expected of a month by its forecast tells more than the rate of all.
     counts = past_counts(workspace.product_id, kind, today)
@@ -70,6 +70,7 @@ def make(workspace: Workspace, kind: Kind, today: date, *, is_share: bool) -> Ma
         past=[month for month, _ in past],
         coverage=_coverage([month for month, _ in past]),
         revision=revision_of(workspace.product_id),
+        unknown=unknown,
     )
     return Made(forecast, terms)
 

@@ -105,7 +105,8 @@ class Forecast(msgspec.Struct, frozen=True):
     ``total`` is of all months; monthly licenses, which are in each of them, have none. With
     ``is_share``, there were too few outcomes to tell accounts apart. ``learned_months`` is how many
     past ones said by how much months differ. ``coverage`` is the share of the past months that
-    were within their interval.
+    were within their interval. ``unknown`` is the number of terms of which nothing can be said,
+    because none of the kind has been decided before; the months do not have them.
     """
 
     kind: Kind
@@ -118,6 +119,7 @@ class Forecast(msgspec.Struct, frozen=True):
     past: list[PastMonth]
     coverage: dict[Measure, Estimate]
     revision: int | None = None
+    unknown: int = 0
 
     def measure(self, name: str | None = None) -> Measure:
         """The measure that was asked for; else revenue if sales of all terms are known."""

@@ -65,7 +65,7 @@ def latest_of(workspaces: Collection[int]) -> dict[int, Forecast]:
     return {
         workspace: forecast
         for workspace, forecast in forecasts
-        if any(month.terms for month in forecast.months)
+        if not forecast.unknown and any(month.terms for month in forecast.months)
     }
 
 
@@ -87,7 +87,8 @@ def save(
     versions: Sequence[int],
     looked_at: datetime,
 ) -> None:
-    """Store the latest forecast; and, if it is the first one of its month, as one that stays."""
+    """Store the latest forecast; and, if it is the first one of its month that can say something of
+    all terms, as one that stays."""
     kind, day = forecast.kind, forecast.made_on
     values = {
         "product_id": workspace.product_id,
@@ -105,7 +106,7 @@ def save(
         defaults={"made_on": day, **values, **{column: [] for column in columns}},
     )
     this_month = own.filter(made_on__gte=day.replace(day=1), made_on__lt=month_after(day, 1))
-    if not this_month.filter(stays=True).exists():
+    if not forecast.unknown and not this_month.filter(stays=True).exists():
         arrays = {
             column: [getattr(term, name) for term in terms] for column, name in columns.items()
         }

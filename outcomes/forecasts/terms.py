@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import date, timedelta
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 from core.database import sql
 from engagement.models import Workspace
@@ -56,8 +56,7 @@ _TERMS: LiteralString = f"""
         UNION ALL
         SELECT d.account_id, d.license, d.day, d.seats, d.cents, coalesce(d.chance, u.chance),
                u.low, u.high, u.outcomes
-        FROM decided d CROSS JOIN usual u
-        WHERE coalesce(d.chance, u.chance) IS NOT NULL)
+        FROM decided d CROSS JOIN usual u)
     SELECT t.license, t.account_id, t.day, t.seats, t.cents, t.chance,
            coalesce(t.low, t.chance), coalesce(t.high, t.chance), coalesce(t.outcomes, 0), e.raw
     FROM terms t
@@ -66,6 +65,7 @@ _TERMS: LiteralString = f"""
          AND e.account_id = t.account_id
     ORDER BY t.account_id, t.day, t.license
 """
+_CHANCE = 5
 # The terms of an account go together. A quarter of monthly licenses counts as a month.
 _PAST: LiteralString = """
     WITH sites AS (
@@ -81,7 +81,15 @@ _PAST: LiteralString = """
 """
 
 
-def read_terms(workspace: Workspace, kind: Kind, today: date) -> list[Term]:
+class TermsAhead(NamedTuple):
+    """The terms that are due, and how many more there are whose chance nobody can tell, because no
+    term was decided before."""
+
+    terms: list[Term]
+    unknown: int
+
+
+def read_terms(workspace: Workspace, kind: Kind, today: date) -> TermsAhead:
     """The terms of the present month and of those after it, those of an account together.
 
     A monthly license is in each month in which it renews, with the chance to be still there then.
@@ -98,7 +106,8 @@ def read_terms(workspace: Workspace, kind: Kind, today: date) -> list[Term]:
         "until": month_after(first_day, MONTHS),
     }
     with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
-        rows = sql.fetch(_TERMS, parameters)
+        all_rows = sql.fetch(_TERMS, parameters)
+    rows = [row for row in all_rows if row[_CHANCE] is not None]
     benchmark = ACCOUNTS.benchmark(workspace.scores) if workspace.scores else None
     terms = (
         Term._make(
@@ -109,9 +118,9 @@ def read_terms(workspace: Workspace, kind: Kind, today: date) -> list[Term]:
         )
         for license, account, day, *rest, raw in rows
     )
-    if kind is Kind.RENEWAL:
-        return list(terms)
-    return [each for term in terms for each in _monthly(term, today)]
+    if kind is Kind.MONTHLY_STAY:
+        terms = (each for term in terms for each in _monthly(term, today))
+    return TermsAhead(list(terms), len(all_rows) - len(rows))
 
 
 def _months_between(first: date, last: date) -> int:

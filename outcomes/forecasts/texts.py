@@ -22,8 +22,14 @@ def interval(sums: Sums, measure: Measure) -> str:
 def summary(forecast: Forecast, measure: Measure) -> str:
     """What is expected, in a sentence: of all months, or of the first one that monthly licenses
     renew in."""
+    last = forecast.months[-1].first_day
+    if forecast.unknown:
+        of_kind = "annual terms" if forecast.kind is Kind.RENEWAL else "monthly licenses"
+        return (
+            f"Nothing can be said yet of {of_kind} that are up for renewal until {last:%B %Y} "
+            f"({forecast.unknown:,}): nobody knows of any that was decided before."
+        )
     if forecast.total:
-        last = forecast.months[-1].first_day
         return _sentence(forecast.kind, forecast.total[measure], measure, f"until {last:%B %Y}")
     return month_sentence(forecast.kind, forecast.months[0], measure)
 

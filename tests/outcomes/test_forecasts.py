@@ -14,7 +14,7 @@ from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal.forgetting import forget
 from marketplace.ledger.relations import SITE
 from marketplace.models import LedgerLicense
-from outcomes.forecasts import forecast, jobs, storage
+from outcomes.forecasts import forecast, jobs, storage, texts
 from outcomes.forecasts.results import Forecast, Measure, PastCount, Term
 from outcomes.forecasts.simulation import SPREADS, believed_spreads, simulate
 from outcomes.kinds import Kind
@@ -168,6 +168,21 @@ def test_answers_are_certain_and_what_has_no_chance_has_that_of_all(scored: Prod
     november = forecast_of(scored).months[0]
     assert (november.terms, november.answered) == (5, 3)
     assert november.sums[SEATS].expected == pytest.approx(6 + 10 + 6)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_is_said_of_open_terms_before_any_was_decided(scored: Product) -> None:
+    cancelled = Planted("cancelled", date(2026, 11, 26), None, answered_on=date(2026, 10, 30))
+    workspace = plant(scored, [cancelled, Planted("open", date(2026, 12, 1), None)], TODAY)
+    own = forecast_of(scored)
+    assert own.unknown == 1
+    assert texts.summary(own, SEATS) == (
+        "Nothing can be said yet of annual terms that are up for renewal until February 2027 (1): "
+        "nobody knows of any that was decided before."
+    )
+    work(at(TODAY))
+    assert storage.latest_of([workspace.pk]) == {}
+    assert storage.latest(workspace)[Kind.RENEWAL].unknown == 1 and not stored(scored)
 
 
 @pytest.mark.django_db(transaction=True)
