@@ -142,7 +142,7 @@ def left_out(totals: Totals) -> Iterator[str]:
     parts = [
         (totals.answered, "answered already (cancelled, unsubscribed, or bought)"),
         (totals.too_young, "too young (a chance is told when day 3 is over)"),
-        (totals.without_data, "without an account that has sent data"),
+        (totals.without_data, "without data of an account, or without past ones"),
     ]
     if without := ", ".join(f"{number:,} {text}" for number, text in parts if number):
         yield f"Without a chance: {without}."

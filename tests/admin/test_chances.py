@@ -46,7 +46,7 @@ def test_the_sentence_and_the_proof_come_first(reader: Client, radar: Workspace)
     text = text_of(page)
     for part in (
         "Without a chance: 3 answered already (cancelled, unsubscribed, or bought), 2 too young (a "
-        "chance is told when day 3 is over), 1 without an account that has sent data.",
+        "chance is told when day 3 is over), 1 without data of an account, or without past ones.",
         "For 1 of them, too few past ones were known on the same day",
         "240 past ones were predicted",
         "a gain of 0.068 (0.041 to 0.095). The chances tell more than the share does.",
