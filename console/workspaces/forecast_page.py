@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, ClassVar, NamedTuple
 
-import msgspec
 from django.db.models import F, QuerySet
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
@@ -24,7 +23,8 @@ from engagement.scores.insights import account_facts, apply_rules
 from engagement.scores.metrics import licensed_seats
 from marketplace.ledger import reading
 from marketplace.ledger.vocabulary import EventType
-from outcomes.chances.results import Evidence, Feature
+from outcomes.chances.storage import evidence_of
+from outcomes.chances.texts import fact_texts
 from outcomes.forecasts import storage, texts
 from outcomes.forecasts.results import Forecast, ForecastMonth, Measure, Sums, month_after
 from outcomes.kinds import Kind
@@ -184,17 +184,6 @@ def _band_label(band: Any) -> str:
 
 # --- Accounts -------------------------------------------------------------------------------
 
-# What a feature of a model is, in words.
-_FEATURES = {
-    Feature.USER_DAYS_7: "active user-days of 7 days",
-    Feature.USER_DAYS_30: "active user-days of 30 days",
-    Feature.USERS: "users of 30 days",
-    Feature.EVENT_NAMES: "event names in use",
-    Feature.IDLE_DAYS: "days since the last event",
-    Feature.AGE_DAYS: "days since the account was created",
-    Feature.SEATS: "seats",
-}
-
 
 class _AccountRow(NamedTuple):
     """A term that is not decided, and what is known about its account."""
@@ -253,10 +242,8 @@ def _account_rows(
 
 def _facts(row: AccountChance) -> Iterator[str]:
     """What moved the chance, in words."""
-    for fact in msgspec.convert(row.evidence, Evidence).facts:
-        points = f"{100 * fact.effect:+.0f} points".replace("-", "\N{MINUS SIGN}")
-        name = _FEATURES[fact.feature]
-        yield f"{name.capitalize()}: {fact.value:,.0f}, usually {fact.usual:,.0f} ({points})."
+    for fact, effect in fact_texts(evidence_of(row)):
+        yield f"{fact}: {effect}."
 
 
 class _Evidence(NamedTuple):

@@ -89,7 +89,7 @@ def test_accounts_with_most_at_stake_come_first_with_their_evidence(
 ) -> None:
     text = text_of(html_of(reader, ours, measure="seats"))
     assert text.index("site of large") < text.index("site of small") < text.index("site of safe 0")
-    assert "Users of 30 days: 3, usually 21 (\N{MINUS SIGN}24 points)." in text
+    assert "3 active users; usual 21: lowers the chance by 24 points." in text
     revenue = text_of(html_of(reader, ours, measure="cents"))
     assert revenue.index("site of small") < revenue.index("site of large")
     assert "9,000.00" in revenue
