@@ -199,6 +199,7 @@ INSTALLED_APPS = [
     "notifications",
     "exports",
     "outcomes",
+    "trends",
     "console",
     # Two commands of invented data. The service runs without them.
     *(["harness"] if find_spec("harness") else []),

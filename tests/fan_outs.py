@@ -23,6 +23,7 @@ APPS = (
     "marketplace",
     "notifications",
     "readapi",
+    "trends",
 )
 # The functions that run statements for others.
 CARRIERS = "core/database/sql.py"

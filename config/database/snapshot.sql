@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "ae683edf1318601dcc1a2ae12ea113751ee21607a6481799eebdd2c2f20f0eae", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["engagement", "0052_trait_history"], ["engagement", "0053_account_chances"], ["engagement", "0054_undecided_accounts"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["notifications", "0008_forecast_falling"], ["notifications", "0009_chances_low"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["outcomes", "0003_suggestions"], ["outcomes", "0004_foresight"], ["outcomes", "0005_chance_looks"], ["outcomes", "0006_totals_of_chances"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"]]}
+-- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "ee3e9d342d5690df39762d1cc17de466afd99e3ca021a1aa346511bce8753ed3", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["engagement", "0052_trait_history"], ["engagement", "0053_account_chances"], ["engagement", "0054_undecided_accounts"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["notifications", "0008_forecast_falling"], ["notifications", "0009_chances_low"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["outcomes", "0003_suggestions"], ["outcomes", "0004_foresight"], ["outcomes", "0005_chance_looks"], ["outcomes", "0006_totals_of_chances"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"], ["trends", "0001_figures"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -1944,6 +1944,45 @@ CREATE UNLOGGED TABLE public.readapi_usage (
     minute timestamp with time zone NOT NULL,
     requests integer NOT NULL
 );
+CREATE TABLE public.trends_dayfigures (
+    segment_id bigint NOT NULL,
+    day date NOT NULL,
+    score_set_id bigint NOT NULL,
+    accounts integer,
+    daily_accounts integer,
+    weekly_accounts integer,
+    new_accounts integer,
+    returned_accounts integer,
+    stopped_accounts integer,
+    account_mean double precision,
+    account_median double precision,
+    account_bands integer[] NOT NULL,
+    users integer,
+    daily_users integer,
+    weekly_users integer,
+    user_mean double precision,
+    user_median double precision,
+    user_bands integer[] NOT NULL,
+    seats integer,
+    active_seats integer,
+    entered integer,
+    "left" integer,
+    workspace_id bigint NOT NULL
+);
+CREATE TABLE public.trends_segmentmove (
+    scope character varying(7) NOT NULL,
+    subject_id bigint NOT NULL,
+    segment_id bigint NOT NULL,
+    day date NOT NULL,
+    is_entry boolean NOT NULL,
+    product_id bigint NOT NULL
+);
+CREATE TABLE public.trends_segmentroster (
+    segment_id bigint NOT NULL,
+    day date NOT NULL,
+    rule jsonb NOT NULL,
+    members bytea NOT NULL
+);
 ALTER TABLE ONLY public.engagement_event ATTACH PARTITION public.engagement_event_default DEFAULT;
 INSERT INTO public.auth_permission VALUES
 	(1, 'Can add log entry', 1, 'add_logentry'),
@@ -2409,7 +2448,19 @@ INSERT INTO public.auth_permission VALUES
 	(461, 'Can add chance look', 116, 'add_chancelook'),
 	(462, 'Can change chance look', 116, 'change_chancelook'),
 	(463, 'Can delete chance look', 116, 'delete_chancelook'),
-	(464, 'Can view chance look', 116, 'view_chancelook');
+	(464, 'Can view chance look', 116, 'view_chancelook'),
+	(465, 'Can add segment roster', 117, 'add_segmentroster'),
+	(466, 'Can change segment roster', 117, 'change_segmentroster'),
+	(467, 'Can delete segment roster', 117, 'delete_segmentroster'),
+	(468, 'Can view segment roster', 117, 'view_segmentroster'),
+	(469, 'Can add day figures', 118, 'add_dayfigures'),
+	(470, 'Can change day figures', 118, 'change_dayfigures'),
+	(471, 'Can delete day figures', 118, 'delete_dayfigures'),
+	(472, 'Can view day figures', 118, 'view_dayfigures'),
+	(473, 'Can add segment move', 119, 'add_segmentmove'),
+	(474, 'Can change segment move', 119, 'change_segmentmove'),
+	(475, 'Can delete segment move', 119, 'delete_segmentmove'),
+	(476, 'Can view segment move', 119, 'view_segmentmove');
 INSERT INTO public.django_celery_beat_intervalschedule VALUES
 	(1, 6, 'hours');
 INSERT INTO public.django_celery_beat_periodictask VALUES
@@ -2532,7 +2583,10 @@ INSERT INTO public.django_content_type VALUES
 	(113, 'outcomes', 'storedbacktest'),
 	(114, 'outcomes', 'chancemodel'),
 	(115, 'outcomes', 'storedforecast'),
-	(116, 'outcomes', 'chancelook');
+	(116, 'outcomes', 'chancelook'),
+	(117, 'trends', 'segmentroster'),
+	(118, 'trends', 'dayfigures'),
+	(119, 'trends', 'segmentmove');
 INSERT INTO public.django_migrations VALUES
 	(1, 'contenttypes', '0001_initial', now()),
 	(2, 'auth', '0001_initial', now()),
@@ -2682,10 +2736,11 @@ INSERT INTO public.django_migrations VALUES
 	(146, 'readapi', '0002_usage', now()),
 	(147, 'readapi', '0003_token_rights', now()),
 	(148, 'readapi', '0004_read_token', now()),
-	(149, 'sessions', '0001_initial', now());
+	(149, 'sessions', '0001_initial', now()),
+	(150, 'trends', '0001_figures', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
-SELECT pg_catalog.setval('public.auth_permission_id_seq', 464, true);
+SELECT pg_catalog.setval('public.auth_permission_id_seq', 476, true);
 SELECT pg_catalog.setval('public.auth_user_groups_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_user_permissions_id_seq', 1, false);
@@ -2696,8 +2751,8 @@ SELECT pg_catalog.setval('public.django_celery_beat_crontabschedule_id_seq', 1, 
 SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
-SELECT pg_catalog.setval('public.django_content_type_id_seq', 116, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 149, true);
+SELECT pg_catalog.setval('public.django_content_type_id_seq', 119, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 150, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alarmnight_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alias_id_seq', 1, false);
@@ -3063,6 +3118,12 @@ ALTER TABLE ONLY public.engagement_storedorder
     ADD CONSTRAINT stored_order_per_column UNIQUE (score_set_id, scope, "column");
 ALTER TABLE ONLY public.engagement_traitname
     ADD CONSTRAINT trait_name_per_product UNIQUE (product_id, name);
+ALTER TABLE ONLY public.trends_dayfigures
+    ADD CONSTRAINT trends_dayfigures_pkey PRIMARY KEY (workspace_id, segment_id, day);
+ALTER TABLE ONLY public.trends_segmentmove
+    ADD CONSTRAINT trends_segmentmove_pkey PRIMARY KEY (product_id, scope, subject_id, segment_id, day);
+ALTER TABLE ONLY public.trends_segmentroster
+    ADD CONSTRAINT trends_segmentroster_pkey PRIMARY KEY (segment_id);
 ALTER TABLE ONLY public.engagement_user
     ADD CONSTRAINT user_external_id_per_product UNIQUE (product_id, external_id);
 ALTER TABLE ONLY public.notifications_watch
@@ -3216,6 +3277,7 @@ CREATE INDEX refused_count_by_time ON public.ingestion_refusedcount USING btree 
 CREATE INDEX run_due ON public.marketplace_syncrun USING btree (due_at) WHERE ((state)::text = ANY ((ARRAY['waiting'::character varying, 'running'::character varying])::text[]));
 CREATE INDEX run_history ON public.marketplace_syncrun USING btree (connection_id, id DESC);
 CREATE INDEX search_grams ON public.engagement_searchentry USING gin (public.engagement_search_grams(((product_id * 2) + kind), text));
+CREATE INDEX segment_move_by_day ON public.trends_segmentmove USING btree (product_id, segment_id, day);
 CREATE INDEX trace_age ON public.engagement_subjecttrace USING btree (recorded_at);
 CREATE INDEX trace_unscored ON public.engagement_subjecttrace USING btree (product_id) WHERE (NOT is_scored);
 CREATE INDEX trail_by_time ON public.engagement_trailentry USING btree (at);
@@ -3223,6 +3285,7 @@ CREATE INDEX trail_of_object ON public.engagement_trailentry USING btree (kind, 
 CREATE INDEX trail_of_product ON public.engagement_trailentry USING btree (of_product, id DESC);
 CREATE INDEX trait_change_by_day ON public.engagement_traitchange USING btree (product_id, day);
 CREATE INDEX transaction_license ON public.marketplace_transaction USING gin (names) WITH (fastupdate=off);
+CREATE INDEX trends_dayfigures_workspace_id_702ce8c8 ON public.trends_dayfigures USING btree (workspace_id);
 CREATE INDEX user_created ON public.engagement_user USING btree (COALESCE(created_at, first_seen_at));
 CREATE INDEX user_email ON public.engagement_user USING btree (product_id, lower("left"((traits ->> 'email'::text), 320)));
 CREATE INDEX user_idle ON public.engagement_userengagement USING btree (score_set_id, last_active_at) WHERE (raw = 0);
@@ -3406,3 +3469,7 @@ ALTER TABLE ONLY public.readapi_apitoken
     ADD CONSTRAINT readapi_apitoken_owner_id_b298b606_fk_auth_user_id FOREIGN KEY (owner_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.readapi_apitoken
     ADD CONSTRAINT readapi_apitoken_product_id_015dfe16_fk_engagement_product_id FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.trends_dayfigures
+    ADD CONSTRAINT trends_dayfigures_workspace_id_702ce8c8_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.trends_segmentroster
+    ADD CONSTRAINT trends_segmentroster_segment_id_f8cb3786_fk_engagemen FOREIGN KEY (segment_id) REFERENCES public.engagement_segment(id) DEFERRABLE INITIALLY DEFERRED;

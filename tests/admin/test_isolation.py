@@ -280,6 +280,7 @@ def test_every_admin_of_the_service_is_scoped() -> None:
         "notifications",
         "exports",
         "outcomes",
+        "trends",
     }
     for model, model_admin in admin.site._registry.items():
         if model._meta.app_label in ours:

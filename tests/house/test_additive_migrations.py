@@ -20,6 +20,7 @@ SINCE = {
     "notifications": 1,
     "exports": 1,
     "outcomes": 1,
+    "trends": 1,
 }
 # What takes something away that old code still asks for, or calls by its name.
 TAKES_AWAY = (

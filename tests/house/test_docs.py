@@ -26,7 +26,7 @@ FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 APPS = (
     "access|config|console|core|engagement|exports|ingestion|marketplace|notifications|outcomes"
-    "|readapi"
+    "|readapi|trends"
 )
 PATH = re.compile(rf"`((?:{APPS})/[\w/.]+)`")
 FOLDERS = f"{APPS}|benchmarks|clients|deploy|docs|harness|proofs|tests"

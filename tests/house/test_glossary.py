@@ -75,6 +75,7 @@ APPS = (
     "marketplace",
     "notifications",
     "readapi",
+    "trends",
 )
 FOLDERS = (*APPS, "docs")
 CODE = (*APPS, "benchmarks", "clients", "deploy", "harness", "proofs", "tests")

@@ -25,13 +25,15 @@ APPS = {
     "notifications",
     "exports",
     "outcomes",
+    "trends",
 }
-_BELOW = {"core", "engagement", "access", "outcomes"}
+_BELOW = {"core", "engagement", "access", "outcomes", "trends"}
 ALLOWED = {
     "core": set(),
     "engagement": {"core"},
     "access": {"core", "engagement"},
     "outcomes": {"core", "engagement", "access"},
+    "trends": {"core", "engagement", "access", "outcomes"},
     "ingestion": _BELOW,
     "readapi": _BELOW,
     "marketplace": _BELOW,
@@ -48,6 +50,7 @@ BOUNDS = {
     "engagement": (9, 88),
     "access": (5, 13),
     "outcomes": (6, 34),
+    "trends": (5, 20),
     "ingestion": (6, 58),
     "readapi": (8, 72),
     "marketplace": (6, 35),
@@ -63,13 +66,15 @@ DRAWN = [
     "engagement",
     "access",
     "outcomes",
+    "trends",
     "ingestion",
     "marketplace",
     "console",
     "config",
 ]
 UNDRAWN = {"__init__", "apps", "management", "templatetags", "wsgi"}
-PRODUCT_LINES = 86_500
+# What trends and forms may cost is in it; it goes down when they are complete.
+PRODUCT_LINES = 90_500
 # What a message runs through from the request to its score.
 HOT_PATH = (
     "ingestion/doors",

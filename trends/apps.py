@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class TrendsConfig(AppConfig):
+    name = "trends"
+    verbose_name = "Trends"
