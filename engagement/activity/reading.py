@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import BooleanField, F, Func, Max, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import JSONObject
 
 from engagement.alarms.levels import SETTLED_FOR
@@ -185,14 +185,17 @@ def _have(alarms: QuerySet[Any]) -> Q:
 
 
 def _settled(score_set: ScoreSet, *, is_lower: bool) -> QuerySet[Any]:
-    """The alarms of accounts without an open one, whose last settled one was a fall, or a rise."""
+    """The accounts without an open alarm whose last settled one was a fall, or a rise. Of a fall
+    and a rise that began on the same day, the fall is the last."""
     alarms = alarms_of(score_set, *DIRECTIONS)
-    settled = alarms.filter(_is_settled(score_set))
-    own, other = DIRECTIONS if is_lower else DIRECTIONS[::-1]
-    later = settled.filter(signal=other, account_id=OuterRef("account_id"))
-    later = later.filter(**{"since__gt" if is_lower else "since__gte": OuterRef("since")})
     is_open = Q(account_id__in=alarms.filter(ended_on=None).values("account_id"))
-    return settled.filter(~Exists(later), ~is_open, signal=own)
+    # Grouped: for each alarm the search of a later one, the planner may read all of them again.
+    fall, rise = (Max("since", filter=Q(signal=signal)) for signal in DIRECTIONS)
+    accounts = alarms.filter(~is_open, _is_settled(score_set)).values("account_id")
+    accounts = accounts.annotate(fall=fall, rise=rise)
+    if is_lower:
+        return accounts.filter(Q(rise=None) | Q(fall__gte=F("rise")), fall__isnull=False)
+    return accounts.filter(Q(fall=None) | Q(rise__gt=F("fall")), rise__isnull=False)
 
 
 def shown_alarms(score_set: ScoreSet) -> ArraySubquery:
