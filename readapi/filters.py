@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from django.db.models import QuerySet
 
-from engagement.activity.reading import alarmed_filter
+from engagement.activity.reading import listed_activity_filter, listed_insight_filter
 from engagement.insight_kinds import ACTIVITY_LABELS, ActivityState, InsightKind
 from engagement.metric_names import Scope
 from engagement.models import Segment, Workspace
@@ -15,7 +15,6 @@ from engagement.rules.rules import (
     MAX_DAYS,
     MAX_TEXT_LENGTH,
     MAX_TRAIT_NAME_LENGTH,
-    ActivityCondition,
     Condition,
     LicenseEventCondition,
     MetricCondition,
@@ -42,6 +41,7 @@ class ListFilter:
     scope: Scope
     lookups: tuple[Lookup, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    activity: ActivityState | None = None
     insight: InsightKind | None = None
     segment: Segment | None = None
 
@@ -50,7 +50,7 @@ class ListFilter:
         return self.segment is not None and not replace(self, segment=None)
 
     def __bool__(self) -> bool:
-        return bool(self.lookups or self.conditions or self.insight or self.segment)
+        return self != ListFilter(self.scope)
 
     def within(self, segment: Segment | None) -> "ListFilter":
         """The same filter, for members of the segment. Raises InvalidRequest for another scope."""
@@ -71,13 +71,12 @@ class ListFilter:
             rows = queries.matches(rows, workspace, self.scope, lookup)
         if self.insight is not None and workspace.scores is not None:
             rows = rows.filter(insight_filter(self.insight, workspace.scores))
-            rows = rows.filter(alarmed_filter(workspace.scores, self.insight))
+            rows = rows.filter(listed_insight_filter(workspace.scores, self.insight))
+        if self.activity is not None and workspace.scores is not None:
+            rows = rows.filter(listed_activity_filter(workspace.scores, self.activity))
         if self.conditions and workspace.scores is not None:
             rule = Rule(self.scope, "all", self.conditions)
             rows = rows.filter(members_filter(workspace.scores, rule))
-            for condition in self.conditions:
-                if isinstance(condition, ActivityCondition):
-                    rows = rows.filter(alarmed_filter(workspace.scores, condition.state))
         return rows
 
 
@@ -90,11 +89,16 @@ def parse(query: Parameters, scope: Scope) -> ListFilter:
     if min_score := parameters.score(query, "min_score"):
         conditions.append(MetricCondition("engagement_score", "at_least", min_score))
     conditions += [_trait_condition(*pair) for pair in parameters.traits_equal(query)]
-    if state := parameters.choice(query, "activity", tuple(ACTIVITY_LABELS)):
-        conditions.append(ActivityCondition(cast(ActivityState, state)))
     conditions += _license_event_conditions(query)
+    activity = parameters.choice(query, "activity", tuple(ACTIVITY_LABELS))
     insight = parameters.choice(query, "insight", INSIGHT_KINDS)
-    return ListFilter(scope, lookups, tuple(conditions), cast(InsightKind | None, insight))
+    return ListFilter(
+        scope,
+        lookups,
+        tuple(conditions),
+        cast(ActivityState | None, activity),
+        cast(InsightKind | None, insight),
+    )
 
 
 def _license_event_conditions(query: Parameters) -> Iterator[LicenseEventCondition]:

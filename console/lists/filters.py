@@ -16,7 +16,7 @@ from console.lists.state import (
     InvalidAddress,
     ListState,
 )
-from engagement.activity.reading import alarmed_filter
+from engagement.activity.reading import listed_activity_filter, listed_insight_filter
 from engagement.insight_kinds import ACTIVITY_LABELS, INSIGHTS, InsightKind
 from engagement.license_traits import LICENSE_STATUS_TRAIT, LICENSE_TYPE_TRAIT
 from engagement.models import ScoreSet, Segment
@@ -24,6 +24,7 @@ from engagement.money import MRR_LABEL, MRR_TRAIT, format_cents
 from engagement.orders.columns import CHANCE_COLUMNS
 from engagement.rules import license_events
 from engagement.rules.rules import (
+    ActivityCondition,
     ChanceCondition,
     ChanceName,
     InsightCondition,
@@ -116,16 +117,19 @@ def check(state: ListState) -> None:
 def list_filter(state: ListState, score_set: ScoreSet, segment: Segment | None) -> Q:
     """The filter on engagement rows, without the search."""
     rule = list_rule(state)
-    matches = members.members_filter(score_set, rule)
+    others = [each for each in rule.conditions if not isinstance(each, ActivityCondition)]
+    matches = members.members_filter(score_set, Rule(rule.scope, rule.match, tuple(others)))
     for condition in rule.conditions:
-        if isinstance(condition, ChanceCondition):
-            matches &= candidates_filter(condition, score_set)
+        match condition:
+            case ActivityCondition():
+                matches &= listed_activity_filter(score_set, condition.state)
+            case ChanceCondition():
+                matches &= candidates_filter(condition, score_set)
     if segment is not None:
         matches &= members.members_filter(score_set, members.segment_rule(segment))
     if kind := state.filters.get("insight"):
         matches &= insight_filter(cast(InsightKind, kind), score_set)
-    for name in ("insight", "activity"):
-        matches &= alarmed_filter(score_set, state.filters.get(name, ""))
+        matches &= listed_insight_filter(score_set, kind)
     if state.filters.get("active") == "never":
         matches &= Q(last_active_at__isnull=True)
     return matches

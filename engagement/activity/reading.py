@@ -121,16 +121,10 @@ def open_alarm_filter(score_set: ScoreSet, signal: Signal) -> Q:
 def activity_filter(score_set: ScoreSet, state: ActivityState) -> Q:
     """Keeps the ``AccountEngagement`` rows of accounts in the state, as ``AccountAlarms.activity``
     tells it. It is never NULL."""
-    # An alarm that excludes another does so among the alarms: for a condition on the rows, the
-    # planner reads all of them.
+    alarms = _alarms_of_state(score_set, state)
+    if alarms is not None:
+        return _have(alarms)
     falls, rises = (alarms_of(score_set, each).filter(ended_on=None) for each in DIRECTIONS)
-    match state:
-        case "falling" | "stopped":
-            return _have(falls.filter(is_stopped=state == "stopped"))
-        case "rising":
-            return _have(rises.exclude(account_id__in=falls.values("account_id")))
-        case "settled_lower" | "settled_higher":
-            return _have(_settled(score_set, is_lower=state == "settled_lower"))
     settled = alarms_of(score_set, *DIRECTIONS).filter(_is_settled(score_set))
     decidable = AccountEngagement.Activity.DECIDABLE
     # The index of the undecided ones has these very conditions.
@@ -144,31 +138,56 @@ def activity_filter(score_set: ScoreSet, state: ActivityState) -> Q:
     )
 
 
-def alarmed_filter(score_set: ScoreSet, name: str) -> Q:
-    """For a list, besides its filter by a state or an insight: keeps the accounts with an alarm
-    that it needs. They are found first, and ranked alone: otherwise PostgreSQL walks the ranking
-    from the top until a page is full, and accounts whose activity stopped are at its end."""
-    if name not in _NEEDED:
+def listed_activity_filter(score_set: ScoreSet, state: ActivityState) -> Q:
+    """``activity_filter`` for a list. Accounts with an alarm are found first, and ranked alone:
+    otherwise PostgreSQL walks the ranking from the top until a page is full, and accounts whose
+    activity stopped are at its end."""
+    alarms = _alarms_of_state(score_set, state)
+    return activity_filter(score_set, state) if alarms is None else _found_first(alarms)
+
+
+def listed_insight_filter(score_set: ScoreSet, kind: str) -> Q:
+    """For a list, besides its filter by an insight: keeps the accounts with an alarm that it needs,
+    as ``listed_activity_filter`` does."""
+    if kind not in _NEEDED:
         return Q()
-    condition = Q(ended_on=None)
-    if "settled" in name:
-        condition = _is_settled(score_set)
-    elif name in _FALLS:
-        condition &= Q(is_stopped="stopped" in name)
-    alarms = alarms_of(score_set, *_NEEDED[name]).filter(condition)
-    return Q(AnyOf(F("account_id"), ArraySubquery(alarms.values("account_id"))))
+    alarms = alarms_of(score_set, *_NEEDED[kind]).filter(ended_on=None)
+    if kind in ("trend_down", "activity_stopped"):
+        alarms = alarms.filter(is_stopped=kind == "activity_stopped")
+    return _found_first(alarms)
 
 
-_FALLS = ("falling", "trend_down", "stopped", "activity_stopped", "settled_lower")
-# By state or insight: an account has none without an alarm with one of these signals.
+# By insight: an account has none without an alarm with one of these signals.
 _NEEDED: dict[str, tuple[Signal, ...]] = {
-    **dict.fromkeys(_FALLS, (Signal.FALL,)),
-    **dict.fromkeys(("rising", "trend_up", "settled_higher"), (Signal.RISE,)),
+    "trend_down": (Signal.FALL,),
+    "activity_stopped": (Signal.FALL,),
+    "trend_up": (Signal.RISE,),
     "renewal_at_risk": (Signal.FALL, Signal.LEAVING),
     "users_leaving": (Signal.LEAVING,),
     "key_user_quiet": (Signal.KEY_USER,),
     "breadth_narrowing": (Signal.FEATURE,),
 }
+
+
+def _alarms_of_state(score_set: ScoreSet, state: ActivityState) -> QuerySet[Any] | None:
+    """The alarms of the accounts in the state; None for a state without alarms.
+
+    An alarm that excludes another does so here: for a condition on the accounts' rows, the planner
+    reads all of them.
+    """
+    falls, rises = (alarms_of(score_set, each).filter(ended_on=None) for each in DIRECTIONS)
+    match state:
+        case "falling" | "stopped":
+            return falls.filter(is_stopped=state == "stopped")
+        case "rising":
+            return rises.exclude(account_id__in=falls.values("account_id"))
+        case "settled_lower" | "settled_higher":
+            return _settled(score_set, is_lower=state == "settled_lower")
+    return None
+
+
+def _found_first(alarms: QuerySet[Any]) -> Q:
+    return Q(AnyOf(F("account_id"), ArraySubquery(alarms.values("account_id"))))
 
 
 class AnyOf(Func):

@@ -66,7 +66,7 @@ def chance_filter(condition: ChanceCondition, score_set: ScoreSet) -> Q:
 
 def candidates_filter(condition: ChanceCondition, score_set: ScoreSet) -> Q:
     """For a list, besides ``chance_filter``: accounts of licenses are few, so they are found first
-    and ranked alone (as ``engagement.activity.reading.alarmed_filter``)."""
+    and ranked alone (as ``engagement.activity.reading.listed_activity_filter``)."""
     if condition.chance == "stay":
         return Q()
     rows = _divided(condition, score_set)[condition.operator != "below"]

@@ -28,7 +28,7 @@ def matching(score_set: ScoreSet) -> dict[str, set[str]]:
     ).values_list("account__external_id", flat=True)
     filters = {kind: insight_filter(kind, score_set) for kind in INSIGHT_KINDS}
     for kind, own in filters.items():
-        listed = rows.filter(own, reading.alarmed_filter(score_set, kind))
+        listed = rows.filter(own, reading.listed_insight_filter(score_set, kind))
         assert set(listed) == set(rows.filter(own))
     return {kind: set(rows.filter(own)) for kind, own in filters.items()}
 

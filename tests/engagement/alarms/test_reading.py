@@ -140,7 +140,8 @@ def test_the_filter_of_a_state_keeps_the_accounts_that_are_in_it(
         matches = AccountEngagement.objects.filter(reading.activity_filter(scores, state))
         own = matches.filter(product_id=scores.product_id).values_list("account_id", flat=True)
         assert set(own) == {id for id, activity in states.items() if activity.state == state}
-        assert set(own) == set(own.filter(reading.alarmed_filter(scores, state)))
+        listed = AccountEngagement.objects.filter(reading.listed_activity_filter(scores, state))
+        assert set(own) == set(listed.values_list("account_id", flat=True))
     for row in rows:
         assert in_segments(scores, row) == [states[row.account_id].state]
 
