@@ -181,7 +181,7 @@ class ProductScopedAdmin(TrailingAdmin, BoundedLookups):
     def media(self) -> Media:
         """Django's media, without the scripts that fill in slugs, and the styles of our pages."""
         own = Media(
-            css={"all": ["engagement/admin.css", "engagement/charts.css"]},
+            css={"all": ["engagement/admin.css"]},
             js=[deferred_script("engagement/copy.js")],
         )
         return without_slug_scripts(super().media) + own

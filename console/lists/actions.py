@@ -15,8 +15,8 @@ from access.pages.scoping import request_access, visible_products
 from console.lists import filters, views
 from console.lists.columns import RowContext, export_heads, export_values
 from console.lists.page import SubjectList
-from console.lists.sparklines import line
 from console.lists.state import GoTo, InvalidAddress, ListState, parse_state
+from core.charts import spark
 from core.ids import parse_id
 from engagement.metric_names import Scope
 from engagement.models import Workspace
@@ -52,7 +52,7 @@ def subject_line(workspace: Workspace, scope: Scope, subject_id: int) -> SafeStr
         return SafeString()
     rows = kind.engagement_rows(score_set).filter(**{kind.id_column: subject_id})
     histories = recent_scores(score_set, kind, list(rows))
-    return line(histories[subject_id]) if histories else SafeString()
+    return spark(histories[subject_id], top=100) if histories else SafeString()
 
 
 def file_name(names: list[str], now: datetime) -> str:

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 
 from access.pages.subject_urls import WORKSPACE_PARAM, subject_url
 from console.lists.filters import LICENSE_TYPES
-from console.lists.sparklines import line
+from core.charts import spark
 from core.time_format import format_ago
 from engagement.insight_kinds import ACTIVITY_LABELS
 from engagement.license_traits import (
@@ -182,7 +182,7 @@ def _change(row: Any, context: RowContext) -> str | SafeString:
 def _history(row: Any, context: RowContext) -> str | SafeString:
     subject_id = context.kind.subject_id(row)
     if subject_id in context.histories:
-        return line(context.histories[subject_id])
+        return spark(context.histories[subject_id], top=100)
     # The script of parts loads it.
     page = reverse(f"admin:engagement_{context.kind.scope}_line", args=[subject_id])
     return format_html(

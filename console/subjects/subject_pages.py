@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 
 from access.trail.scoring_changes import scoring_changes
 from console.subjects.activity_chart import ActivitySummary, activity_summary
-from console.subjects.scoring_marks import describe_change, describe_marks
+from console.subjects.scoring_marks import MEANING, describe_change
 from core import charts
 from core.time_format import format_ago
 from engagement.activity.reading import NO_ALARMS, AccountAlarms, alarms_by_account
@@ -62,7 +62,7 @@ class ScoreSummary:
     window: str = ""
     comparison: str = ""
     chart: SafeString | None = None
-    # What its vertical lines are; "" without any.
+    # What its marks mean; "" without any.
     chart_note: str = ""
     events: Sequence[EventChange] = ()
     # The number of event names that are not listed.
@@ -285,7 +285,7 @@ def _insights(
 
 
 def _chart(workspace: Workspace, score_set: ScoreSet, row: Any) -> tuple[SafeString, str]:
-    """The chart, and what its vertical lines are."""
+    """The chart, and what its marks mean."""
     days = history.score_history(score_set, row)
     series = [charts.Series("Score", [day.score for day in days])]
     title = f"Score over the last {HISTORY_DAYS} days"
@@ -298,11 +298,11 @@ def _chart(workspace: Workspace, score_set: ScoreSet, row: Any) -> tuple[SafeStr
     labels = [charts.day_label(day.day) for day in days]
     changes = scoring_changes(workspace, days[0].day)
     marks = [
-        charts.Mark(index, describe_change(change))
+        charts.Mark(index, describe_change(change), kind="weights")
         for change in changes
         if (index := (change.day - days[0].day).days) < len(days)
     ]
-    return charts.line(title, labels, series, top=100, marks=marks), describe_marks(labels, marks)
+    return charts.line(title, labels, series, top=100, marks=marks), MEANING if marks else ""
 
 
 # --- Texts ----------------------------------------------------------------------------------

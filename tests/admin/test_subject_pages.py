@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from access.models import TrailEntry
 from access.trail.scoring_changes import ACCEPTED, MAX_CHANGES
+from core import charts
 from engagement.models import (
     Account,
     AccountEngagement,
@@ -135,7 +136,7 @@ def changed_scoring(
 
 @pytest.mark.parametrize("page", [user_page, account_page])
 def test_the_chart_marks_changes_of_the_scoring(reader: Client, acme_rows: Rows, page: Any) -> None:
-    assert "vertical line" not in reader.get(page(acme_rows)).content.decode()
+    assert "eds-chart-mark" not in reader.get(page(acme_rows)).content.decode()
     changed_scoring(acme_rows, 90, "default_weight")
     changed_scoring(acme_rows, 89, "default_weight", "audience", "lookback_days", person="")
     for _ in range(2):
@@ -148,14 +149,15 @@ def test_the_chart_marks_changes_of_the_scoring(reader: Client, acme_rows: Rows,
     )
     html = unescape(reader.get(page(acme_rows)).content.decode())
     chart, _, below = html[html.index('<figure class="eds-chart') :].partition("</figure>")
-    assert below.lstrip().startswith(
-        '<p class="quiet">The vertical lines: 3 Dec, Somebody changed weights, window and '
-        "audience; 1 Mar, maya accepted suggested weights. All days are scored alike"
-    )
+    assert below.lstrip().startswith('<p class="quiet">All days are scored alike')
     assert chart.count("eds-chart-mark") == 2
-    # For screen readers, for a pointer, and in the table.
+    # For screen readers, in the list below the drawing, and in the table, which a pointer reads.
     assert "1 Mar: maya accepted suggested weights." in chart.split("</desc>")[0]
-    assert re.search(r"<title>1 Mar: [^<]*\. maya accepted suggested weights</title>", chart)
+    marks = re.findall(r"<b>(.*?)</b> (.*?)</li>", chart)
+    assert marks == [
+        ("3 Dec", "Somebody changed weights, window and audience"),
+        ("1 Mar", "maya accepted suggested weights"),
+    ]
     assert re.search(r"1 Mar</th>.*?<td>maya accepted suggested weights</td></tr>", chart)
 
 
@@ -164,7 +166,8 @@ def test_a_chart_has_a_bounded_number_of_marks(reader: Client, acme_rows: Rows) 
         changed_scoring(acme_rows, days_ago, "default_weight")
     html = reader.get(user_page(acme_rows)).content.decode()
     assert html.count("eds-chart-mark") == MAX_CHANGES
-    assert "2 Mar, maya changed weights. All days" in html
+    assert "<b>2 Mar</b> maya changed weights" in html
+    assert f"<li>{MAX_CHANGES - charts.MAX_MARKS_SAID} earlier in the table</li>" in html
 
 
 def test_metrics_have_labels_that_people_read(root: Client, acme_rows: Rows) -> None:
