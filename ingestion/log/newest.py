@@ -9,7 +9,6 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from engagement import event_lookup
 from engagement.models import Product, User
 from ingestion import timestamps
 from ingestion.log import search
@@ -90,7 +89,7 @@ def newest_messages(
         lookup.look("recorded messages", lambda: of_kind(_recent(product.pk)))
         if not is_live and not (outcome or kind) and lookup.is_empty():
             # Recorded before the log kept the newest messages, or not by a sender.
-            lookup.look_back("recorded events", event_lookup.events_since)
+            lookup.look_back("recorded events")
     if outcome in (None, Outcome.REFUSED):
         lookup.look("refused requests", lambda: refused(product.pk, kind))
     return lookup.result()

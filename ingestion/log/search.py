@@ -5,12 +5,14 @@ number where it ends: in the inbox, in quarantine, among the dropped messages, a
 the traits that it wrote. The search takes the newest from each of these places, in bounded time.
 """
 
+import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
-from functools import partial
+from functools import reduce
+from operator import and_, or_
 from typing import Any, LiteralString
 
 from django.db.models import Q
@@ -19,6 +21,7 @@ from core.database import sql
 from engagement import event_lookup
 from engagement.event_lookup import EventRow
 from engagement.models import Account, EventName, Product, User
+from engagement.search.terms import readings_of, words_of
 from engagement.traits import Source, read_stamp
 from ingestion import timestamps
 from ingestion.log.texts import REMEDIES, MessageSummary, short_reason, summarize
@@ -26,6 +29,10 @@ from ingestion.models import DroppedMessage, DropReason, IngestionKey, SeenMessa
 
 # In all, and from each place.
 MAX_RESULTS = 50
+# Messages that contain all words, to choose from those that have them as their names.
+MAX_DECODED = 200
+# Words may be the names of several users, accounts, and events, in several ways.
+MAX_LOOKUPS = 12
 # For one query: a person waits for the page.
 LOOKUP_TIMEOUT_SECONDS = 1.0
 # Without another condition, the search for events goes back step by step until there are enough.
@@ -79,26 +86,27 @@ class SearchHit:
 class SearchResult:
     """The hits, newest first.
 
-    ``user`` and ``account`` have the term as their id. ``seen_at`` is when a message with the term
-    as its message id was received. ``too_slow`` lists the places where the search timed out.
+    ``user`` and ``account`` have a term as their id. ``seen_at`` is when a message with the message
+    id ``message_id`` was received. ``too_slow`` lists the places where the search timed out.
     """
 
     entries: list[SearchHit] = field(default_factory=list)
     user: User | None = None
     account: Account | None = None
+    message_id: str = ""
     seen_at: datetime | None = None
     too_slow: list[str] = field(default_factory=list)
 
 
-def find_messages(product: Product, term: str, now: datetime, *, reason: str = "") -> SearchResult:
-    """The product's messages that mention *term*: a whole user id, account id, event name or
-    message id. With *reason*, only messages that were dropped for it."""
+def find_messages(product: Product, text: str, now: datetime, *, reason: str = "") -> SearchResult:
+    """The product's messages that mention every term of *text*: whole user ids, account ids, event
+    names, or message ids. With *reason*, only messages that were dropped for it."""
     search = _Search(product.pk, now)
-    search.look("dropped messages", lambda: dropped(product.pk, term, reason))
+    search.look("dropped messages", lambda: dropped(product.pk, text, reason))
     if not reason:
-        search.look("the inbox", lambda: waiting(product.pk, term, now))
-        search.look("the quarantine", lambda: quarantined(product.pk, term))
-        search.look_for_recorded(term)
+        search.look("the inbox", lambda: waiting(product.pk, text, now))
+        search.look("the quarantine", lambda: quarantined(product.pk, text))
+        search.look_for_recorded(readings_of(text))
     return search.result()
 
 
@@ -143,13 +151,16 @@ class Lookup:
         except sql.StatementTimeout:
             self._result.too_slow.append(place)
 
-    def look_back(self, place: str, events: Callable[..., list[EventRow]], *id: int) -> None:
+    def look_back(self, place: str, **ids: int) -> None:
         """Look for the newest events further and further back until there are enough."""
         rows: list[EventRow] = []
         try:
             for period in SEARCH_PERIODS:
                 with sql.statement_timeout(self.seconds()):
-                    rows = events(self._product_id, *id, self._now - period, MAX_RESULTS)
+                    since = self._now - period
+                    rows = event_lookup.newest_events(
+                        self._product_id, MAX_RESULTS, ids, since=since
+                    )
                 if len(rows) >= MAX_RESULTS:
                     break
         except sql.StatementTimeout:
@@ -158,53 +169,91 @@ class Lookup:
 
 
 class _Search(Lookup):
-    def look_for_recorded(self, term: str) -> None:
-        """Look for those of the user, the account, the event name, and the message id."""
-        in_product = {"product": self._product_id}
-        users = User.objects.select_related("joined_to")
-        if user := users.filter(**in_product, external_id=term).first():
-            self._look_for_user(user.joined_to or user)
-        if account := Account.objects.filter(**in_product, external_id=term).first():
-            self._look_for_account(account)
-        if name := EventName.objects.filter(**in_product, name=term).first():
-            self.look_back("events of this name", event_lookup.events_of_name, name.pk)
-        if memory := SeenMessageId.objects.filter(**in_product, message_id=term).first():
-            self._look_for_message_id(memory)
+    def look_for_recorded(self, readings: Sequence[tuple[str, ...]]) -> None:
+        """Look for those of the users, accounts, event names, and message ids that are named."""
+        roles_of = _find_names(self._product_id, {term for reading in readings for term in reading})
+        lookups = [ids for reading in readings for ids in _assign(reading, roles_of)]
+        for ids in lookups[:MAX_LOOKUPS]:
+            self._look_for(**ids)
+        if len(lookups) > MAX_LOOKUPS:
+            self._result.too_slow.append("some of the ways to read these words")
 
-    def _look_for_user(self, user: User) -> None:
-        self._result.user = user
-        events = partial(event_lookup.events_of_user, self._product_id, user.pk, MAX_RESULTS)
-        self.look("the user's events", lambda: _event_hits(self._product_id, events()))
-        self._result.entries += _writers(user)
+    def _look_for(
+        self,
+        user: User | None = None,
+        account: Account | None = None,
+        name: EventName | None = None,
+        memory: SeenMessageId | None = None,
+    ) -> None:
+        """Look for what mentions all of these. Only one of them may have written traits."""
+        result = self._result
+        result.user, result.account = result.user or user, result.account or account
+        subjects = {"user": user, "account": account, "name": name}
+        ids = {key: subject.pk for key, subject in subjects.items() if subject is not None}
+        if memory:
+            result.message_id, result.seen_at = memory.message_id, memory.seen_at
+            self.look("events with this message id", lambda: self._of_request(memory, ids))
+        elif user:
+            self.look("the user's events", lambda: self._of_user(ids))
+        else:
+            self.look_back("the account's events" if account else "events of this name", **ids)
+        if len(ids) == 1 and not memory and (subject := user or account):
+            result.entries += _writers(subject)
 
-    def _look_for_account(self, account: Account) -> None:
-        self._result.account = account
-        self.look_back("the account's events", event_lookup.events_of_account, account.pk)
-        self._result.entries += _writers(account)
+    def _of_user(self, ids: dict[str, int]) -> list[SearchHit]:
+        rows = event_lookup.newest_events(self._product_id, MAX_RESULTS, ids)
+        return _event_hits(self._product_id, rows)
 
-    def _look_for_message_id(self, memory: SeenMessageId) -> None:
-        self._result.seen_at = memory.seen_at
-        events = partial(
-            event_lookup.events_received_at, self._product_id, memory.seen_at, MAX_RESULTS
-        )
-        self.look(
-            "events with this message id",
-            lambda: _request_hits(self._product_id, events(), memory.message_id),
-        )
+    def _of_request(self, memory: SeenMessageId, ids: dict[str, int]) -> list[SearchHit]:
+        """The events that were received with the message id: its own, or those of a batch with
+        it."""
+        rows = event_lookup.newest_events(self._product_id, MAX_RESULTS, {}, at=memory.seen_at)
+        message_id = memory.message_id if len(rows) == 1 else ""
+        rows = [
+            row
+            for row in rows
+            if ids.get("user") in (None, row.user_id)
+            and ids.get("account") in (None, row.account_id)
+            and ids.get("name") in (None, row.event_name_id)
+        ]
+        return _event_hits(self._product_id, rows, message_id)
+
+
+def _find_names(product_id: int, terms: Collection[str]) -> dict[str, list[tuple[str, Any]]]:
+    """What each of the terms is the id or the name of."""
+    roles_of: dict[str, list[tuple[str, Any]]] = defaultdict(list)
+    users = User.objects.filter(product=product_id, external_id__in=terms)
+    for user in users.select_related("joined_to"):
+        roles_of[user.external_id].append(("user", user.joined_to or user))
+    for account in Account.objects.filter(product=product_id, external_id__in=terms):
+        roles_of[account.external_id].append(("account", account))
+    for name in EventName.objects.filter(product=product_id, name__in=terms):
+        roles_of[name.name].append(("name", name))
+    for memory in SeenMessageId.objects.filter(product=product_id, message_id__in=terms):
+        roles_of[memory.message_id].append(("memory", memory))
+    return roles_of
+
+
+def _assign(
+    reading: tuple[str, ...], roles_of: Mapping[str, Sequence[tuple[str, Any]]]
+) -> Iterator[dict[str, Any]]:
+    """Each way in which the terms are different names of one message."""
+    for roles in itertools.product(*(roles_of.get(term, ()) for term in reading)):
+        if len(ids := dict(roles)) == len(reading):
+            yield ids
 
 
 # --- Not recorded ---------------------------------------------------------------------------
 
 
-def dropped(product_id: int, term: str, reason: str = "", kind: str = "") -> Iterator[SearchHit]:
+def dropped(product_id: int, text: str, reason: str = "", kind: str = "") -> Iterator[SearchHit]:
     rows = DroppedMessage.objects.filter(product=product_id)
     if reason:
         rows = rows.filter(reason=reason)
     if kind:
         rows = rows.filter(kind__in=KINDS[kind])
-    if term:
-        of_subject = Q(user_external_id=term) | Q(account_external_id=term)
-        rows = rows.filter(of_subject | Q(event=term) | Q(message_id=term))
+    if text:
+        rows = rows.filter(reduce(or_, map(_mention_all, readings_of(text))))
     for row in rows.order_by("-dropped_at")[:MAX_RESULTS]:
         message = MessageSummary(
             row.kind, row.user_external_id, row.account_external_id, row.event, row.message_id
@@ -213,6 +262,13 @@ def dropped(product_id: int, term: str, reason: str = "", kind: str = "") -> Ite
         remedy = REMEDIES[DropReason(row.reason)]
         state = MessageState.PARTLY_RECORDED if _is_partial(row) else MessageState.DROPPED
         yield SearchHit(row.pk, state, message, row.received_at, explanation, remedy)
+
+
+def _mention_all(reading: tuple[str, ...]) -> Q:
+    """Keeps the dropped messages that mention every term."""
+    columns = ("user_external_id", "account_external_id", "event", "message_id")
+    mentions = (reduce(or_, (Q(**{name: term}) for name in columns)) for term in reading)
+    return reduce(and_, mentions)
 
 
 def _is_partial(row: DroppedMessage) -> bool:
@@ -224,51 +280,53 @@ def _is_partial(row: DroppedMessage) -> bool:
 
 
 # A payload contains its strings verbatim, so most messages need not be decoded.
-_WAITING: LiteralString = """
+_HAS_WORDS: LiteralString = """
+    NOT EXISTS (
+        SELECT FROM unnest(%(words)b::bytea[]) word WHERE position(word IN payload) = 0)
+    ORDER BY id DESC LIMIT %(limit)s
+"""
+_WAITING: LiteralString = f"""
     SELECT id, payload, received_at, attempts, not_before FROM ingestion_inboxmessage
-    WHERE key_digest = ANY(%(digests)b::bytea[]) AND position(%(term)b::bytea IN payload) > 0
-    ORDER BY id DESC LIMIT %(limit)s
+    WHERE key_digest = ANY(%(digests)b::bytea[]) AND {_HAS_WORDS}
 """
-_QUARANTINED: LiteralString = """
+_QUARANTINED: LiteralString = f"""
     SELECT id, payload, received_at, attempts, error FROM ingestion_quarantinedmessage
-    WHERE product_id = %(product)s AND position(%(term)b::bytea IN payload) > 0
-    ORDER BY id DESC LIMIT %(limit)s
+    WHERE product_id = %(product)s AND {_HAS_WORDS}
 """
 
 
-def waiting(product_id: int, term: str, now: datetime) -> Iterator[SearchHit]:
+def waiting(product_id: int, text: str, now: datetime) -> Iterator[SearchHit]:
     digests = IngestionKey.objects.filter(product=product_id).values_list("digest", flat=True)
-    parameters = {"digests": [bytes(digest) for digest in digests], **_term_parameters(term)}
+    readings = readings_of(text)
+    parameters = {"digests": [bytes(digest) for digest in digests], **_candidates(text)}
     for id, payload, received_at, attempts, not_before in sql.fetch(_WAITING, parameters):
         explanation = "It will be recorded within seconds."
         if attempts:
             seconds = max(0, round((not_before - now).total_seconds())) if not_before else 0
             explanation = f"Failed attempts: {attempts}. The next one is in {seconds} s."
         message = summarize(payload)
-        if not term or message.mentions(term):
+        if message.is_meant(readings):
             yield SearchHit(id, MessageState.WAITING, message, received_at, explanation)
 
 
-def quarantined(product_id: int, term: str) -> Iterator[SearchHit]:
-    parameters = {"product": product_id, **_term_parameters(term)}
+def quarantined(product_id: int, text: str) -> Iterator[SearchHit]:
+    readings = readings_of(text)
+    parameters = {"product": product_id, **_candidates(text)}
     for id, payload, received_at, attempts, error in sql.fetch(_QUARANTINED, parameters):
         message = summarize(payload)
-        if not term or message.mentions(term):
+        if message.is_meant(readings):
             explanation = f"Failed attempts: {attempts}. {error.strip().splitlines()[0]}"
             remedy = "Retry it once the cause is fixed."
             yield SearchHit(id, MessageState.QUARANTINED, message, received_at, explanation, remedy)
 
 
-def _term_parameters(term: str) -> dict[str, Any]:
-    return {"term": term.encode("utf-8", "surrogatepass"), "limit": MAX_RESULTS}
+def _candidates(text: str) -> dict[str, Any]:
+    """The words that a message must contain, and how many of those messages to decode."""
+    words = [word.encode("utf-8", "surrogatepass") for word in words_of(text)]
+    return {"words": words, "limit": MAX_DECODED if text else MAX_RESULTS}
 
 
 # --- Recorded events ------------------------------------------------------------------------
-
-
-def _request_hits(product_id: int, rows: Sequence[EventRow], message_id: str) -> list[SearchHit]:
-    """The events that were received with the message id: its own, or those of a batch with it."""
-    return _event_hits(product_id, rows, message_id if len(rows) == 1 else "")
 
 
 def _event_hits(product_id: int, rows: Sequence[EventRow], message_id: str = "") -> list[SearchHit]:

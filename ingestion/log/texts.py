@@ -1,5 +1,6 @@
 """Texts about messages, for the people who sent them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -100,15 +101,10 @@ class MessageSummary:
         ]
         return " · ".join(part for part in parts if part)
 
-    def mentions(self, term: str) -> bool:
-        """Whether *term* is one of its ids or names."""
-        return term in (
-            self.user,
-            self.account,
-            self.event,
-            self.message_id,
-            self.previous_user,
-        )
+    def is_meant(self, readings: Sequence[tuple[str, ...]]) -> bool:
+        """Whether all terms of one of the readings are among its ids and names."""
+        names = {self.user, self.account, self.event, self.message_id, self.previous_user}
+        return any(names.issuperset(reading) for reading in readings)
 
 
 def summarize(payload: bytes) -> MessageSummary:

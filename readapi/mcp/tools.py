@@ -322,8 +322,8 @@ _TOOLS = [
         "find_accounts",
         "Find accounts",
         "Accounts (customers) with their engagement scores from 0 to 100, highest first, and "
-        "whether their activity is usual for them: all, by any part of a name with search, or by "
-        "filters.",
+        "whether their activity is usual for them: all, by any part of a name with search (all "
+        "words must match), or by filters.",
         _list_arguments("account", "tracking_id", "name", "domain") | _INSIGHT,
         (),
         schemas.page_of(records.AccountRecord),

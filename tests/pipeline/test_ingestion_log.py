@@ -150,6 +150,64 @@ def test_the_new_of_another_product_are_not_among_them(
     assert states(globex) == []
 
 
+@pytest.mark.parametrize("when", ["waiting", "recorded", "dropped"])
+def test_a_message_is_found_by_several_of_its_names_if_it_has_all_of_them(
+    acme: Product, acme_key: str, when: str
+) -> None:
+    """Ids and names may contain spaces; quotes keep a phrase."""
+    messages = [
+        replace(track("u1", "Report Shared", group="org"), message_id="m1"),
+        track("u1", "export", group="org"),
+        track("u2", "export", group="org"),
+        track("u3", "Report", group="Shared"),
+        track("say", "export", group='"ex port"'),
+    ]
+    wait(acme_key, *(identify(user) for user in ("u1", "u2", "u3", "say")))
+    drain()
+    arrivals = wait(acme_key, *messages)
+    if when == "dropped":
+        IngestionKey.objects.update(revoked_at=NOON)
+    if when != "waiting":
+        drain()
+
+    def hits_of(text: str) -> list[int]:
+        hits = find(acme, text)
+        return sorted(arrivals.index(hit.arrival) for hit in hits if hit.arrival in arrivals)
+
+    assert hits_of("u1 export") == hits_of("export  u1") == hits_of("u1 org export") == [1]
+    assert hits_of("u1") == [0, 1]
+    assert hits_of("org export") == [1, 2]
+    # One event name, and an event of an account.
+    assert hits_of("Report Shared") == [0, 3]
+    assert hits_of('"Report Shared"') == [0]
+    assert hits_of('"Report" Shared') == [3]
+    assert hits_of("u1 Report Shared") == hits_of('"Report Shared" u1') == [0]
+    assert hits_of("u3 Report Shared") == [3]
+    assert hits_of('say "ex port"') == []
+    assert hits_of('"ex port"') == [4]
+    # Nothing has both, or the one is nobody's name.
+    for text in ("u1 u2", "u1 nothing", "u1 expor", "u1 Report", "u1 EXPORT"):
+        assert hits_of(text) == [], text
+    # The events of one request share their message's time.
+    assert hits_of("m1 u1") == ([0, 1] if when == "recorded" else [0])
+    assert hits_of('m1 "Report Shared"') == [0]
+    assert hits_of("m1 u2") == ([2] if when == "recorded" else [])
+
+
+def test_many_words_are_one_name_and_many_meanings_are_bounded(
+    acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = " ".join("abcdefghij")
+    (arrival,) = wait(acme_key, track("ada", name))
+    assert states(acme, name) == [(arrival, MessageState.WAITING)]
+    assert states(acme, f"ada {name}") == []
+    monkeypatch.setattr(search, "MAX_LOOKUPS", 1)
+    # x and y are users and accounts.
+    wait(acme_key, identify("x", group="y"), identify("y", group="x"), track("x", "y"))
+    drain()
+    assert look(acme, "x y").too_slow == ["some of the ways to read these words"]
+
+
 def test_part_of_a_name_finds_nothing(acme: Product, acme_key: str) -> None:
     wait(acme_key, identify("ada"), track("ada", "opened"))
     for term in ("ad", "open", "ADA", "opened "):
@@ -371,7 +429,13 @@ def test_a_search_that_times_out_is_reported_and_the_rest_is_shown(
     (arrival,) = wait(acme_key, track("ada", "opened"))
     drain()
     (waits,) = wait(acme_key, track("ada", "opened"))
-    monkeypatch.setattr(event_lookup, "events_of_name", lambda *_: sql.fetch("SELECT pg_sleep(5)"))
+    newest_events = event_lookup.newest_events
+
+    def slow_by_name(product: int, limit: int, ids: dict[str, int], **times: Any) -> Any:
+        is_slow = list(ids) == ["name"]
+        return sql.fetch("SELECT pg_sleep(5)") if is_slow else newest_events(product, limit, ids)
+
+    monkeypatch.setattr(event_lookup, "newest_events", slow_by_name)
     monkeypatch.setattr(search, "LOOKUP_TIMEOUT_SECONDS", 0.2)
     hits = search.find_messages(acme, "opened", LATER)
     assert hits.too_slow == ["events of this name"]
