@@ -21,6 +21,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from access.admin import sign_in
 from access.admin.login import format_wait, may_use_password
 from access.logins import addresses, invites, second_factors, security_log, sessions, throttle
+from access.logins.passwords import RULES
 from access.logins.security_log import client_address
 from access.models import Invite, LoginSession
 from access.trail import entries
@@ -40,6 +41,9 @@ class NewLoginForm(UserCreationForm):  # type: ignore[type-arg]
         self._invite = invite
         self.fields["username"].label = "Login name"
         self.fields["username"].widget.attrs["autocomplete"] = "username"
+        self.fields["username"].help_text = ""
+        self.fields["password1"].help_text = RULES
+        self.fields["password2"].help_text = ""
 
     def clean_username(self) -> str:
         name: str = super().clean_username()
@@ -67,6 +71,7 @@ class NewPasswordForm(SetPasswordForm):  # type: ignore[type-arg]
     def __init__(self, invite: Invite, *args: Any, **kwargs: Any) -> None:
         assert invite.login is not None
         super().__init__(invite.login, *args, **kwargs)
+        self.fields["new_password1"].help_text = RULES
 
 
 @csrf_protect

@@ -15,6 +15,11 @@ from engagement.models import Product
 # has to be.
 SERVICE_WORDS = ("engagement", "password", "admin")
 MIN_WORD_LENGTH = 4
+# All validators in one line, where each has a sentence of its own.
+RULES = (
+    "At least 8 characters, not only digits; no common or leaked password, and no names of yours, "
+    "of your products, or of this service."
+)
 MIN_OTHER_CHARACTERS = 8
 _SHA1_HEX_LENGTH = 40
 

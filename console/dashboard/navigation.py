@@ -26,12 +26,14 @@ _NO_FILTERS = {"q", "p", "o", "all", "e", "_changelist_filters"}
 
 @dataclass(frozen=True)
 class Item:
-    """A link. ``current`` is the value of ``aria-current``: page, true, or empty."""
+    """A link. ``current`` is the value of ``aria-current``: page, true, or empty. ``icon`` is a
+    symbol of icons.svg."""
 
     label: str
     url: str
     current: str = ""
     items: Sequence["Item"] = ()
+    icon: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class _Builder:
             # The section's own page, or one below it.
             current = _mark(is_here, "page" if self._is_root(product) else "true")
             children = self._children(section, product, url)
-            yield Item(label, url, current, list(children) if is_here else ())
+            yield Item(label, url, current, list(children) if is_here else (), section)
 
     def _is_root(self, product: Product) -> bool:
         if self.model in ("engagement_workspace", "engagement_product", "ingestion_ingestionlog"):
@@ -183,18 +185,21 @@ class _Builder:
         """Pages of no product. Most are for superusers only."""
         if len(self.products) > 1:
             is_here = self.url_name == "index" and self.product is None
-            yield Item("All products", _url("index"), _mark(is_here, "page"))
+            yield Item("All products", _url("index"), _mark(is_here, "page"), icon="products")
         if not sees_all_products(self.request.user):
             return
-        for label, name, start in (
-            ("Logins", "auth_user_changelist", "auth_user"),
-            ("Trail", "engagement_trailentry_changelist", "engagement_trailentry"),
-            ("Background jobs", "jobs", "jobs"),
-            ("Unknown senders", "ingestion_ingestionlog_changelist", "ingestion_ingestionlog"),
+        for label, name, start, icon in (
+            ("Logins", "auth_user_changelist", "auth_user", "logins"),
+            ("Trail", "engagement_trailentry_changelist", "engagement_trailentry", "trail"),
+            ("Background jobs", "jobs", "jobs", "jobs"),
+            (
+                *("Unknown senders", "ingestion_ingestionlog_changelist"),
+                *("ingestion_ingestionlog", "senders"),
+            ),
         ):
             # The pages of a product are marked in its own part of the side bar.
             is_here = self.model == start and self.view != "change" and self.product is None
-            yield Item(label, _url(name), _mark(is_here, "page"))
+            yield Item(label, _url(name), _mark(is_here, "page"), icon=icon)
 
     def _section_url(self, section: str, product: Product, workspace: Workspace | None) -> str:
         """The URL of a section's page, or empty if it needs a workspace and there is none."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import Permission
 from django.contrib.auth.models import User as AdminUser
 from django.templatetags.static import static
@@ -13,8 +14,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from access.admin.invitation import NewLoginForm, NewPasswordForm
+from access.logins.passwords import RULES
+from access.models import Invite
 from access.pages.scoping import Access, ProductSet
-from console.dashboard import cards, home
+from console.dashboard import cards, home, sections
 from console.dashboard.summary import ProductSummary
 from engagement.models import (
     Account,
@@ -33,7 +37,7 @@ from ingestion.log.hours import start_of_hour
 from ingestion.log.last_24h import HOURS, Backlog, Last24Hours
 from ingestion.models import DropCount, DropReason, HourCount, IngestionKey
 from ingestion.snippets import KEY_PLACEHOLDER
-from marketplace.models import Connection
+from marketplace.models import Connection, Ledger
 from marketplace.runs.timetable import load_timetable
 from marketplace.status.health import LastRuns
 from tests.admin.conftest import logged_in
@@ -114,6 +118,26 @@ def test_every_page_has_the_services_icon(root: Client) -> None:
     icon = root.get(static("config/favicon.svg"))
     assert icon.getvalue().startswith(b"<svg") and icon.headers["Content-Type"] == "image/svg+xml"
     icon.close()
+
+
+def test_pages_to_log_in_show_the_mark_and_the_rules_of_passwords_in_a_line(acme: Product) -> None:
+    html = Client().get(reverse("admin:login")).content.decode()
+    assert f'<img src="{static("config/favicon.svg")}"' in html
+    form = NewPasswordForm(Invite(login=AdminUser(username="ada")))
+    helps = [field.help_text for field in (*NewLoginForm(Invite()), *form) if field.help_text]
+    assert RULES in helps and not any("<ul>" in text for text in helps)
+    assert len(settings.AUTH_PASSWORD_VALIDATORS) >= 5, "Do the rules still say what is checked?"
+
+
+def test_everything_in_the_side_bar_has_an_icon(root: Client, acme_rows: Rows) -> None:
+    Product.create_with_workspace("Another")
+    Ledger.objects.create(product=acme_rows.product)
+    html = root.get(f"{reverse('admin:index')}?product={acme_rows.product.pk}").content.decode()
+    shown = re.findall(rf'<use href="{static("config/icons.svg")}#(\w+)"', html)
+    icons = root.get(static("config/icons.svg"))
+    symbols = set(re.findall(r'<symbol id="(\w+)"', icons.getvalue().decode()))
+    icons.close()
+    assert set(sections.LABELS) | {"products", "jobs"} <= set(shown) <= symbols
 
 
 def test_only_superusers_see_messages_with_unknown_keys(

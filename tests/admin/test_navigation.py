@@ -35,6 +35,7 @@ def page(who: Client, url: str) -> str:
 def links(html: str) -> list[tuple[str, str, str]]:
     """The label, URL, and aria-current of each link of the side bar."""
     (nav,) = re.findall(r'<nav id="navigation".*?</nav>', html, re.DOTALL)
+    nav = re.sub(r"<svg.*?</svg>", "", nav)
     matches = re.findall(r'<a href="([^"]*)"(?: aria-current="(\w+)")?>(.*?)</a>', nav)
     return [(unescape(label), unescape(url), current) for url, current, label in matches]
 
