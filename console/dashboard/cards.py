@@ -10,6 +10,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from access.pages.scoping import Access
+from console.dashboard.changes import ChangesBlock, changes_block
 from console.dashboard.notices import (
     INTENDED_DROP_REASONS,
     activity_notices,
@@ -111,6 +112,8 @@ class Card:
     # The number of workspaces without a link.
     unlisted_workspaces: int = 0
     movers: Sequence[tuple[str, Sequence[MoverRow]]] = ()
+    # What changed in the last week. It has movers, too.
+    changes: ChangesBlock | None = None
     # How many accounts have each insight, and accounts that need attention, those that cost most
     # first.
     insights: Sequence[InsightLink] = ()
@@ -151,7 +154,10 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
             for workspace in summary.workspaces[1 : MAX_OTHER_WORKSPACES + 1]
         ],
         unlisted_workspaces=max(0, len(summary.workspaces) - 1 - MAX_OTHER_WORKSPACES),
-        movers=_movers(summary) if summary.totals and summary.totals.accounts else (),
+        movers=_movers(summary)
+        if summary.totals and summary.totals.accounts and not summary.changes
+        else (),
+        changes=changes_block(summary.changes, summary.workspaces[0]) if summary.changes else None,
         insights=[_insight_link(summary, kind) for kind in summary.attention.counts],
         alerts=_alerts(summary),
         chart=_chart(summary) if summary.last_24h.accepted else None,

@@ -39,6 +39,8 @@ from marketplace.status.health import LastRuns, load_last_runs
 from notifications.models import Destination
 from outcomes.forecasts.storage import latest_of
 from readapi.models import ApiToken
+from trends.changes import finding, whose
+from trends.changes.results import Cadence, Changes
 
 # The list of products has all of them.
 MAX_CARDS = 6
@@ -132,13 +134,14 @@ def product_summaries(
                 has_users=product.pk in with_users or product.pk in missing,
                 workspaces=workspaces.get(product.pk, []),
                 totals=totals[score_set.pk] if score_set else None,
-                movers=counts.top_movers(score_set) if score_set else NO_MOVERS,
+                movers=counts.top_movers(score_set) if score_set and not is_overview else NO_MOVERS,
                 last_24h=messages[product.pk],
                 keys=keys[product.pk],
                 connection=connection,
                 last_syncs=last_syncs,
                 timetable=timetable,
                 attention=_attention(score_set, is_overview=is_overview),
+                changes=_changes(workspaces[product.pk][0]) if score_set and is_overview else None,
                 destinations=destinations[product.pk],
                 failed_exports=[run for run in failed_exports if run.product_id == product.pk],
                 expiring=expiring[product.pk],
@@ -159,6 +162,11 @@ def _attention(score_set: ScoreSet | None, *, is_overview: bool) -> Attention:
     if is_overview:
         return counts.accounts_needing_attention(score_set)
     return Attention(counts.last_insight_counts(score_set), {})
+
+
+def _changes(workspace: Workspace) -> Changes:
+    own = whose.of_workspace(workspace)
+    return finding.find_changes(own, finding.last_period(own.score_set, Cadence.WEEK))
 
 
 def _workspaces(

@@ -21,6 +21,7 @@ from marketplace.runs.timetable import Timetable
 from marketplace.status.health import LastRuns
 from notifications.models import Destination
 from outcomes.forecasts.results import Forecast
+from trends.changes.results import Changes
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class ProductSummary:
     last_syncs: LastRuns
     timetable: Timetable
     attention: Attention = NO_ATTENTION
+    # Of the last week. None beside other cards, and before there are scores.
+    changes: Changes | None = None
     # Live keys and tokens that expire soon, or have just expired.
     expiring: Sequence[Credential] = ()
     # The limits that are near or reached.

@@ -10,9 +10,12 @@ from django.http import HttpRequest
 
 from access.pages.scoping import request_access, visible_products
 from access.pages.subject_urls import SEGMENT_PARAM
+from console.lists.filters import list_filter
 from console.lists.state import ListState, parse_filters, shown_order
-from engagement.models import SavedView, Segment, Workspace
+from core.ids import parse_id
+from engagement.models import SavedView, ScoreSet, Segment, Workspace
 from engagement.models.saved_views import MAX_VIEWS, NAME_LENGTH
+from trends.changes.whose import NoChanges, register_view_reader
 
 NAME_MISSING = "Enter a name for the view."
 TOO_MANY = f"You can keep {MAX_VIEWS} views of a list. Delete one that you no longer use."
@@ -87,6 +90,21 @@ def lost_segment(view: SavedView) -> bool:
         bool(segment_id)
         and not Segment.objects.filter(pk=segment_id, workspace=view.workspace_id).exists()
     )
+
+
+def view_filter(view: SavedView, score_set: ScoreSet) -> Q | None:
+    """The engagement rows that the view keeps; None for all. Raises NoChanges."""
+    state = view_state(view)
+    if not state.filters:
+        return None
+    if lost_segment(view):
+        raise NoChanges("The view keeps the members of a segment that was deleted.")
+    segment_id = parse_id(state.filters.get(SEGMENT_PARAM, ""))
+    segment = Segment.objects.filter(pk=segment_id or 0, workspace=view.workspace_id).first()
+    return list_filter(state, score_set, segment)
+
+
+register_view_reader(view_filter)
 
 
 def save_view(

@@ -193,6 +193,15 @@ class Alarm(models.Model):
                 condition=Q(outcome="settled"),
                 name="alarm_settled",
             ),
+            # What changed in a week asks for those that began in it, and that ended in it.
+            models.Index(
+                fields=["product", "workspace_id", "level", "since"], name="alarm_by_onset"
+            ),
+            models.Index(
+                fields=["product", "workspace_id", "level", "ended_on"],
+                condition=Q(ended_on__isnull=False),
+                name="alarm_by_end",
+            ),
         ]
 
     def __str__(self) -> str:

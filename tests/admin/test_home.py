@@ -64,6 +64,12 @@ def text(html: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", content).split())
 
 
+def came_this_week(rows: Rows) -> None:
+    """Have the product's account be new on the day before its scores."""
+    day_before = rows.account.first_seen_at - timedelta(days=1)
+    Account.objects.filter(pk=rows.account.pk).update(first_seen_at=day_before)
+
+
 # --- Who sees what --------------------------------------------------------------------------
 
 
@@ -78,12 +84,15 @@ def test_superusers_have_a_card_for_every_product(
 def test_a_member_has_cards_of_their_products_alone(
     member: Client, acme_rows: Rows, globex_rows: Rows
 ) -> None:
+    came_this_week(acme_rows)
+    came_this_week(globex_rows)
     html = page(member)
     assert html.count('<article class="eds-card"') == 1
     assert "acme-account name" in html and "globex" not in html.lower()
 
 
 def test_a_card_leads_to_the_pages_of_its_product(member: Client, acme_rows: Rows) -> None:
+    came_this_week(acme_rows)
     html = page(member)
     ranked = f"?workspace={acme_rows.workspace.pk}"
     for address in (
@@ -101,6 +110,7 @@ def test_a_card_leads_to_the_pages_of_its_product(member: Client, acme_rows: Row
 def test_names_of_customers_are_shown_as_text(member: Client, acme_rows: Rows) -> None:
     acme_rows.account.traits["name"] = "<b>Bold</b>"
     acme_rows.account.save(update_fields=["traits"])
+    came_this_week(acme_rows)
     assert "&lt;b&gt;Bold&lt;/b&gt;" in page(member)
 
 
@@ -476,6 +486,26 @@ def test_rising_and_falling_accounts_have_score_and_change(acme: Product) -> Non
         # A new account has nothing to compare with.
         ("New", [("c3", "9.0", "")]),
     ]
+
+
+def test_an_overview_says_what_changed_this_week_and_other_cards_do_not(
+    member: Client, acme_rows: Rows, django_assert_max_num_queries: Any
+) -> None:
+    came_this_week(acme_rows)
+    row = AccountEngagement.objects.get(product=acme_rows.product)
+    alarm(row, since=row.account.first_seen_at.date() - timedelta(days=2))
+    with django_assert_max_num_queries(50):
+        answer = member.get(reverse("admin:index"))
+    html = answer.content.decode()
+    assert "What changed this week" in html and "1 alarm began and 1 account is new." in html
+    (card,) = answer.context["cards"]
+    titles = [section.title for section in card.changes.sections]
+    assert titles[0] == "Alarms that began" and not card.movers
+    (chip,) = card.changes.sections[0].chips
+    listed = member.get(chip.path)
+    assert listed.status_code == 200 and "acme-account" in listed.content.decode()
+    Product.objects.create(name="Initech").members.add(AdminUser.objects.get(username="maya"))
+    assert "What changed this week" not in page(member)
 
 
 def test_an_overview_names_the_accounts_that_need_attention(
