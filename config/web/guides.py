@@ -23,6 +23,7 @@ from markdown_it.token import Token
 GUIDES = {
     "Using the service": {
         "sending-data": "Sending data",
+        "forge": "Apps for Jira and Confluence",
         "reading-data": "Reading data",
         "clients": "Scripts and assistants",
         "admin": "The admin",
