@@ -12,6 +12,7 @@ from config.operations import health, mcp_health
 from config.web import error_pages, guides, static_files
 from console import pages as console_pages
 from console.site import ServiceAdminSite
+from ingestion.forget_requests import ForgetView
 from notifications.views import ConfirmEmailView
 from readapi import views as readapi
 from readapi.mcp.views import McpView
@@ -24,6 +25,7 @@ handler500 = "config.web.error_pages.server_error"
 ServiceAdminSite.pages = console_pages
 urlpatterns = [
     *ingestion_urls.DOORS,
+    re_path(r"^v2/forget/?$", ForgetView.as_view(), name="v2_forget"),
     path("v2/workspaces", readapi.WorkspaceList.as_view(), name="v2_workspaces"),
     path(
         "v2/workspaces/<int:workspace_id>", readapi.WorkspaceDetail.as_view(), name="v2_workspace"

@@ -26,6 +26,12 @@ class IngestionKey(Credential):
     PREFIX = "edk"
 
 
+class ForgetKey(Credential):
+    """A key that may forget users and accounts of a product, and nothing else."""
+
+    PREFIX = "edf"
+
+
 class InboxMessage(models.Model):
     """An accepted message that waits to be recorded.
 

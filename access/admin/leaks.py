@@ -34,7 +34,7 @@ class LeakedForm(forms.Form):
         label="Key or token",
         max_length=200,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="It begins with edk_ or eds_.",
+        help_text="It begins with edk_, eds_, or edf_.",
     )
 
 

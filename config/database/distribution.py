@@ -117,6 +117,7 @@ TABLES: dict[str, Placement] = {
     "engagement_searchbacklog": _SMALL,
     "core_job": _local("one row for each job of the service, claimed by any worker"),
     "engagement_forgottensubject": _local("one row for each request to forget, found by digest"),
+    "ingestion_forgetkey": _local("found by its digest, before anybody knows the product"),
     "ingestion_ingestionkey": _local("found by its digest, before anybody knows the product"),
     "ingestion_inboxmessage": _INBOX,
     "ingestion_claimedbatch": _INBOX,

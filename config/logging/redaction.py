@@ -8,7 +8,7 @@ import re
 
 # Keys, tokens, and invites, as core.credentials makes them. The first characters tell
 # two apart.
-_CREDENTIAL = re.compile(r"\b((?:edk|eds|edi)_\w{5})[\w-]{10,}", re.ASCII)
+_CREDENTIAL = re.compile(r"\b((?:edk|eds|edf|edi)_\w{5})[\w-]{10,}", re.ASCII)
 # Whatever stands where SDKs put a key: a parameter of the URL, its path, or the header.
 _PLACES = re.compile(
     r"(\bwriteKey=|/projects/|/analytics\.js/v1/|\bbasic\s+)[^\s&'\"/;,]+", re.ASCII | re.IGNORECASE

@@ -9,8 +9,9 @@ import msgspec
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
-from config.openapi import reading, sdk_settings, sending, validating, webhooks
+from config.openapi import forgetting, reading, sdk_settings, sending, validating, webhooks
 from config.openapi.pieces import Json
+from ingestion.forget_requests import ForgetView
 from ingestion.sdk_settings import SdkSettingsView
 from ingestion.views import IngestionView, ValidationView
 from readapi.views import UnknownPathView
@@ -42,6 +43,7 @@ TAGS = [
     {"name": "Users", "description": "List, look up, and read users."},
     {"name": "Segments", "description": "Named rules and their current members."},
     {"name": "Licenses", "description": "What happened to the licenses of accounts."},
+    {"name": "Forgetting", "description": "Erase users and accounts on request."},
     {
         "name": "Segment-compatible",
         "description": "For existing SDKs and pipelines that use Segment's protocol.",
@@ -63,6 +65,8 @@ class TableAutoSchema(AutoSchema):
             return None
         if isinstance(view, ReadView):
             return reading.describe(type(view), path)
+        if isinstance(view, ForgetView):
+            return forgetting.OPERATION
         if isinstance(view, SdkSettingsView):
             return sdk_settings.SETTINGS_OPERATIONS[type(view)]
         assert isinstance(view, IngestionView)
@@ -140,10 +144,12 @@ def add_components(result: Json, **_: Any) -> Json:
             "schemas": reading.schemas()
             | sending.SCHEMAS
             | validating.SCHEMAS
+            | forgetting.SCHEMAS
             | webhooks.schemas(),
             "securitySchemes": {
                 "ingestionKey": sending.SECURITY_SCHEME,
                 "readToken": reading.SECURITY_SCHEME,
+                "forgetKey": forgetting.SECURITY_SCHEME,
             },
         },
     }

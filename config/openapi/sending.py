@@ -27,7 +27,7 @@ SECURITY_SCHEME: Json = {
 # --- Schemas --------------------------------------------------------------------------------
 
 
-def _body(struct: type[msgspec.Struct], *required: str) -> Json:
+def body_schema(struct: type[msgspec.Struct], *required: str) -> Json:
     """The schema of a request's body, derived from the struct that decodes it."""
     [schema], components = msgspec.json.schema_components([struct], ref_template="{name}")
     return {**_object(components[schema["$ref"]], components), "required": list(required)}
@@ -59,7 +59,7 @@ def _field(field: Json, components: Json) -> Json:
 
 
 def _segment_body(description: str, *, names_its_type: bool) -> Json:
-    schema = _body(segment.SegmentBody) | {"description": description}
+    schema = body_schema(segment.SegmentBody) | {"description": description}
     kind = schema["properties"].pop("type")
     if names_its_type:
         schema["properties"]["type"] = {**kind, "enum": list(segment.KINDS)}
@@ -67,7 +67,7 @@ def _segment_body(description: str, *, names_its_type: bool) -> Json:
 
 
 def _segment_batch() -> Json:
-    schema = _body(segment.SegmentBatchBody, "batch")
+    schema = body_schema(segment.SegmentBatchBody, "batch")
     schema["properties"]["batch"]["items"] = reference("TrackingMessage")
     return schema
 
@@ -82,12 +82,12 @@ def _response(description: str, **properties: Any) -> Json:
 
 
 SCHEMAS: Json = {
-    "Identify": _body(v2.IdentifyBody, "userId"),
-    "Group": _body(v2.GroupBody, "groupId"),
-    "Track": _body(v2.TrackBody, "userId", "event"),
-    "LegacyUser": _body(v1.LegacyUserBody, "user_id"),
-    "LegacyGroup": _body(v1.LegacyGroupBody, "group_id"),
-    "LegacyEvent": _body(v1.LegacyEventBody, "user_id", "event"),
+    "Identify": body_schema(v2.IdentifyBody, "userId"),
+    "Group": body_schema(v2.GroupBody, "groupId"),
+    "Track": body_schema(v2.TrackBody, "userId", "event"),
+    "LegacyUser": body_schema(v1.LegacyUserBody, "user_id"),
+    "LegacyGroup": body_schema(v1.LegacyGroupBody, "group_id"),
+    "LegacyEvent": body_schema(v1.LegacyEventBody, "user_id", "event"),
     "TrackingCall": _segment_body("A message of the type in the URL.", names_its_type=False),
     "TrackingMessage": _segment_body("A message that names its type.", names_its_type=True),
     "TrackingBatch": _segment_batch(),
@@ -122,7 +122,7 @@ CONTENT_ENCODING: Json = {
 }
 
 
-def _errors(limit: int, schema: str) -> Json:
+def errors_of(limit: int, schema: str) -> Json:
     missing = missing_field("userId")
     return {
         "400": error_response(
@@ -194,7 +194,7 @@ def send(
             "description": f"At most {limit:,} bytes after decompression.",
             "content": {JSON: {"schema": reference(schema), "examples": named_examples(examples)}},
         },
-        "responses": {**accepted, **_errors(limit, error_schema)},
+        "responses": {**accepted, **errors_of(limit, error_schema)},
     }
 
 

@@ -165,6 +165,7 @@ class _Builder:
     def _settings_items(self, product: Product, url: str) -> Iterator[Item]:
         for label, anchor, model in (
             ("Ingestion keys", "ingestion_keys-group", "ingestion_ingestionkey"),
+            ("Forget keys", "forget_keys-group", "ingestion_forgetkey"),
             ("Read tokens", "read_tokens-group", "readapi_apitoken"),
             ("Members", "productmember_set-group", ""),
         ):

@@ -68,18 +68,29 @@ def _forget(subject: SubjectRef, now: datetime, suppress: bool) -> bool:
 
 def _forget_id(subject: SubjectRef, up_to: int, now: datetime, suppress: bool) -> int | None:
     row_id = _hide(subject)
-    ForgottenSubject.objects.create(
-        product_id=subject.product_id,
-        scope=subject.scope,
-        digest=subject.digest,
-        up_to=up_to,
-        is_suppressed=suppress,
-        row_id=row_id,
-        forgotten_at=now,
-    )
+    # A repeat leaves no further row.
+    if row_id is not None or not _is_suppressed(subject):
+        ForgottenSubject.objects.create(
+            product_id=subject.product_id,
+            scope=subject.scope,
+            digest=subject.digest,
+            up_to=up_to,
+            is_suppressed=suppress,
+            row_id=row_id,
+            forgotten_at=now,
+        )
     for erase in _erasers:
         erase(subject, now)
     return row_id
+
+
+def _is_suppressed(subject: SubjectRef) -> bool:
+    return ForgottenSubject.objects.filter(
+        product_id=subject.product_id,
+        scope=subject.scope,
+        digest=subject.digest,
+        is_suppressed=True,
+    ).exists()
 
 
 def _ids_of_person(subject: SubjectRef) -> list[SubjectRef]:

@@ -12,12 +12,18 @@ from access.admin.products import Section
 from access.pages.scoping import request_access
 from access.trail.models_followed import follow
 from engagement.models import Credential, Product
-from ingestion.models import IngestionKey
+from ingestion.models import ForgetKey, IngestionKey
 from ingestion.snippets import KEY_PLACEHOLDER, build_snippets
 
 follow(
     IngestionKey,
     "ingestion key",
+    ("name", "owner__username", "purpose", "expires_at", "revoked_at"),
+)
+
+follow(
+    ForgetKey,
+    "forget key",
     ("name", "owner__username", "purpose", "expires_at", "revoked_at"),
 )
 
@@ -82,3 +88,12 @@ def create_first_key(request: HttpRequest, product: Product) -> str:
 
 class IngestionKeyInline(CredentialInline):
     model = IngestionKey
+
+
+class ForgetKeyAdmin(CredentialAdmin):
+    empty_text = "There are no forget keys. A program that erases people on request needs one."
+    usage = "Use it in the program that erases people on request. It cannot send or read data."
+
+
+class ForgetKeyInline(CredentialInline):
+    model = ForgetKey

@@ -22,6 +22,8 @@ from access.pages.scoping import (
 )
 from core.time_format import format_exact
 from ingestion.admin.keys import (
+    ForgetKeyAdmin,
+    ForgetKeyInline,
     IngestionKeyAdmin,
     IngestionKeyInline,
     create_first_key,
@@ -34,6 +36,7 @@ from ingestion.models import (
     DropCount,
     DroppedMessage,
     DropReason,
+    ForgetKey,
     InboxMessage,
     IngestionKey,
     IngestionLog,
@@ -41,8 +44,10 @@ from ingestion.models import (
 )
 
 admin.site.register(IngestionKey, IngestionKeyAdmin)
+admin.site.register(ForgetKey, ForgetKeyAdmin)
 admin.site.register(IngestionLog, IngestionLogAdmin)
 ProductAdmin.add_inline(IngestionKeyInline)
+ProductAdmin.add_inline(ForgetKeyInline)
 ProductAdmin.add_first_step(create_first_key)
 ProductAdmin.add_section(first_event_section)
 ProductAdmin.add_link("Ingestion log", "admin:ingestion_ingestionlog_change")

@@ -13,6 +13,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 TYPE_NAMES = {
     "str": "a string",
+    "bool": "true or false",
     "int": "an integer",
     "object": "an object",
     "array": "an array",

@@ -27,6 +27,7 @@ from ingestion.models import (
     DropCount,
     DroppedMessage,
     DropReason,
+    ForgetKey,
     InboxMessage,
     IngestionKey,
     QuarantinedMessage,
@@ -47,6 +48,7 @@ class Rows:
     segment: Segment
     event_name: EventName
     key: IngestionKey
+    forget_key: ForgetKey
     token: ApiToken
     account: Account
     user: User
@@ -69,6 +71,7 @@ class Rows:
             ("engagement_account", self.account.pk),
             ("engagement_user", self.user.pk),
             ("ingestion_ingestionkey", self.key.pk),
+            ("ingestion_forgetkey", self.forget_key.pk),
             ("ingestion_inboxmessage", self.waiting.pk),
             ("ingestion_quarantinedmessage", self.quarantined.pk),
             ("ingestion_droppedmessage", self.dropped.pk),
@@ -123,6 +126,7 @@ def fill(product: Product, number: int = 1) -> Rows:
         segment=segment,
         event_name=event_name,
         key=key,
+        forget_key=ForgetKey.create(product, f"{name} forget key"),
         token=ApiToken.create(product, f"{name} token"),
         account=account,
         user=user,

@@ -13,14 +13,15 @@ from pytest_django import Settings
 
 from access.models import TrailEntry
 from engagement.models import Credential, Product
-from ingestion.models import IngestionKey
+from ingestion.models import ForgetKey, IngestionKey
 from readapi.models import ApiToken
 
 KIND_NAMES: dict[type[Credential], str] = {
     IngestionKey: "ingestion key",
+    ForgetKey: "forget key",
     ApiToken: "read token",
 }
-KINDS = pytest.mark.parametrize("kind", [IngestionKey, ApiToken])
+KINDS = pytest.mark.parametrize("kind", [IngestionKey, ForgetKey, ApiToken])
 
 
 def address(kind: type[Credential], name: str, *args: Any) -> str:

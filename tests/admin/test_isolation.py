@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from access.pages.scoping import ProductScopedAdmin, visible_products
 from engagement.models import EventWeight, Product, ProductMember, Workspace
-from ingestion.models import DroppedMessage, DropReason, IngestionKey
+from ingestion.models import DroppedMessage, DropReason, ForgetKey, IngestionKey
 from marketplace.models import Connection
 from notifications.models import Destination, Subscription
 from readapi.models import ApiToken
@@ -24,6 +24,7 @@ OWN_VIEWS = {
         *("chances", "forecast"),
     ],
     "ingestion_ingestionkey": ["reveal", "rotate", "revoke"],
+    "ingestion_forgetkey": ["reveal", "rotate", "revoke"],
     "readapi_apitoken": ["reveal", "rotate", "revoke"],
     "ingestion_quarantinedmessage": ["try_again"],
     "marketplace_connection": [
@@ -111,6 +112,7 @@ def test_no_form_offers_or_takes_another_product(
 ) -> None:
     forms: dict[str, dict[str, Any]] = {
         "ingestion_ingestionkey": {"name": "mine"},
+        "ingestion_forgetkey": {"name": "mine"},
         "readapi_apitoken": {"name": "mine"},
         "engagement_workspace": {
             "name": "mine",
@@ -140,7 +142,7 @@ def test_no_form_offers_or_takes_another_product(
         assert "Acme" in page and "Globex" not in page
         answer = member.post(address, {**data, "product": globex_rows.product.pk})
         assert "Select a valid choice" in answer.content.decode()
-    for model in (IngestionKey, ApiToken, Workspace, Destination):
+    for model in (IngestionKey, ForgetKey, ApiToken, Workspace, Destination):
         assert not model._default_manager.filter(name="mine").exists()
     assert list(Connection.objects.all()) == [globex_rows.connection]
 
@@ -207,6 +209,7 @@ def test_no_action_reaches_another_products_rows(
 ) -> None:
     for name, action, pk in (
         ("ingestion_ingestionkey", "revoke_selected", globex_rows.key.pk),
+        ("ingestion_forgetkey", "revoke_selected", globex_rows.forget_key.pk),
         ("readapi_apitoken", "revoke_selected", globex_rows.token.pk),
         ("engagement_workspace", "delete_selected", globex_rows.workspace.pk),
     ):

@@ -58,6 +58,7 @@ def section_of(rows: Rows) -> dict[str, str]:
         "engagement_workspace": "Events and weights",
         "engagement_product": "Settings",
         "ingestion_ingestionkey": "Settings",
+        "ingestion_forgetkey": "Settings",
         "readapi_apitoken": "Settings",
         "engagement_trailentry": "Settings",
         "marketplace_connection": "Settings",

@@ -24,6 +24,7 @@ EMPTY = {
     "exports_scheduledexport": "writes accounts, users, and scores to files",
     "exports_exportrun": "Each run of a scheduled export is listed here.",
     "ingestion_ingestionkey": "Applications send their data with one.",
+    "ingestion_forgetkey": "A program that erases people on request needs one.",
     "ingestion_quarantinedmessage": "No message is in quarantine.",
     "ingestion_droppedmessage": "No dropped messages.",
     "readapi_apitoken": "Programs read scores with one.",

@@ -20,7 +20,7 @@ READ_ONLY = [
     "ingestion_droppedmessage",
     "ingestion_dropcount",
 ]
-CREDENTIALS = ["ingestion_ingestionkey", "readapi_apitoken"]
+CREDENTIALS = ["ingestion_ingestionkey", "ingestion_forgetkey", "readapi_apitoken"]
 
 
 def listing(name: str) -> str:

@@ -51,7 +51,7 @@ BOUNDS = {
     "access": (5, 13),
     "outcomes": (6, 34),
     "trends": (5, 20),
-    "ingestion": (6, 58),
+    "ingestion": (6, 62),
     "readapi": (8, 72),
     "marketplace": (6, 35),
     "notifications": (7, 29),

@@ -78,9 +78,12 @@ def test_reading_needs_a_token_and_sending_a_key(described: dict[str, Any]) -> N
             assert spec["security"] == [{"readToken": []}], path
         elif path.startswith("/v1/"):
             assert spec["security"] == [], path
+        elif path == "/v2/forget":
+            assert spec["security"] == [{"forgetKey": []}]
         else:
             assert {"ingestionKey": []} in spec["security"], path
-    assert described["components"]["securitySchemes"].keys() == {"readToken", "ingestionKey"}
+    schemes = described["components"]["securitySchemes"].keys()
+    assert schemes == {"readToken", "ingestionKey", "forgetKey"}
 
 
 def test_no_component_is_missing_or_unused(described: dict[str, Any]) -> None:

@@ -15,10 +15,12 @@ from config.openapi import assembly
 from core import credentials
 from core.rate_limits import RateLimit
 from engagement.models import Product, Workspace
+from engagement.removal import forgetting
 from engagement.rules import license_events
-from ingestion import validation, views
+from ingestion import forget_requests, validation, views
 from ingestion.doors import bodies
 from ingestion.inbox import group_commit
+from ingestion.models import ForgetKey
 from readapi import queries
 from readapi.models import ApiToken
 from tests.openapi.conftest import Shapes
@@ -34,7 +36,8 @@ READING = [
 ]
 POSTING = [operation for operation in operations(DESCRIPTION) if operation.method == "post"]
 VALIDATING = [operation for operation in POSTING if operation.path.startswith("/v2/validate")]
-SENDING = [operation for operation in POSTING if operation not in VALIDATING]
+FORGETTING = [operation for operation in POSTING if operation.path == "/v2/forget"]
+SENDING = [each for each in POSTING if each not in VALIDATING and each not in FORGETTING]
 
 
 def label(operation: Operation) -> str:
@@ -204,4 +207,34 @@ def test_settings(operation: Operation, client: Client, shapes: Shapes) -> None:
         exchanges.append(Exchange("400", client.get(url, HTTP_HOST="other.example.com")))
     if "405" in operation.spec["responses"]:
         exchanges.append(Exchange("405", client.put(url)))
+    check(operation, exchanges, shapes)
+
+
+@pytest.mark.parametrize("operation", FORGETTING, ids=label)
+@pytest.mark.django_db(transaction=True)
+def test_forgetting(
+    operation: Operation,
+    client: Client,
+    acme: Product,
+    shapes: Shapes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forget_requests, "_per_key", RateLimit(5, lambda: 0.0))
+    key: Any = {"HTTP_AUTHORIZATION": f"Bearer {ForgetKey.create(acme, 'erasure').secret}"}
+
+    def post(body: bytes, **headers: Any) -> Any:
+        return client.generic("POST", operation.path, body, "application/json", **headers)
+
+    examples = media(operation.spec["requestBody"])["examples"].values()
+    [sample] = [msgspec.json.encode(example["value"]) for example in examples]
+    exchanges = [
+        Exchange("200", post(sample, **key)),
+        Exchange("400", post(b"{}", **key)),
+        Exchange("401", post(sample)),
+        Exchange("413", post(b" " * (bodies.MAX_SINGLE_BODY_BYTES + 1), **key)),
+        Exchange("415", post(sample, HTTP_CONTENT_ENCODING="br", **key)),
+    ]
+    with mock.patch.object(forgetting, "forget", side_effect=OperationalError):
+        exchanges.append(Exchange("503", post(sample, **key)))
+    exchanges.append(Exchange("429", post(sample, **key)))
     check(operation, exchanges, shapes)
