@@ -5,21 +5,22 @@ Their labels, orders, and values are those of ``engagement.orders.columns``, as 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import partial
 from typing import Any, TypeAlias
 
+from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.formats import date_format
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from access.pages.subject_urls import WORKSPACE_PARAM, subject_url
 from console.lists.filters import LICENSE_TYPES
 from core.charts import spark
 from core.time_format import format_ago
-from engagement.insight_kinds import ACTIVITY_LABELS
+from engagement.insight_kinds import ACTIVITY_LABELS, INSIGHTS, InsightKind
 from engagement.license_traits import (
     LICENSE_STATUS_TRAIT,
     LICENSE_TYPE_TRAIT,
@@ -52,18 +53,22 @@ from engagement.trait_days import parse_trait_day
 # A name, a domain, or a license is whole on a page. A longer text is none of them, and could fill
 # megabytes. The value of a trait in a column of its own may be prose.
 MAX_TEXT_LENGTH, MAX_TRAIT_LENGTH = EXTERNAL_ID_LENGTH, 200
+# Insights of a row.
+MAX_ICONS = 2
+ICONS = "config/icons.svg"
 
 
 @dataclass(frozen=True)
 class RowContext:
     """What the cells of all rows need. *histories* has the scores of the last days by subject id,
-    except for subjects with too many counts, whose lines are loaded later. *back* is the query
-    of the list, for the way back from a row's page."""
+    except for subjects with too many counts, whose lines are loaded later. *insights* has those of
+    accounts. *back* is the query of the list, for the way back from a row's page."""
 
     score_set: ScoreSet
     kind: SubjectKind
     now: datetime
     histories: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    insights: Mapping[int, Sequence[InsightKind]] = field(default_factory=dict)
     back: str = ""
 
     def subject(self, row: Any) -> Any:
@@ -101,7 +106,7 @@ def default_columns(scope: Scope, *, of_activity: bool = False) -> list[str]:
     if scope == "user":
         return ["name", "score", "change", "history", "account", "last_active"]
     changes = ["activity"] if of_activity else ["change", "history"]
-    return ["name", "score", *changes, "active_users", "last_active", "license"]
+    return ["name", "score", *changes, "active_users", "last_active", "license", "renewal"]
 
 
 def choosable_columns(scope: Scope) -> list[ListColumn]:
@@ -117,8 +122,12 @@ def list_columns(
     Leaves out unknown names.
     """
     choices = {column.name: column for column in choosable_columns(scope)}
+    names = names or default_columns(scope, of_activity=of_activity)
+    if "renewal" in names and "license" in choices:
+        # Each fact is in one of the two columns.
+        choices["license"] = _LICENSE_ALONE
     columns = [_COLUMNS["name"]]
-    for name in names or default_columns(scope, of_activity=of_activity):
+    for name in names:
         if _is_trait(name):
             columns.append(_trait_column(name))
         elif name in choices:
@@ -144,12 +153,25 @@ def _name(row: Any, context: RowContext) -> SafeString:
     url = subject_url(subject, context.kind.scope, context.score_set.workspace_id)
     detail = cut(subject.trait_text(_detail_trait(context)) or "")
     return format_html(
-        '<a href="{}{}">{}</a><button data-copy-text="{}" aria-label="Copy id"></button>{}',
+        '<a href="{}{}">{}</a>{}<button data-copy-text="{}" aria-label="Copy id"></button>{}',
         url,
         context.back,
         cut(subject.name or subject.external_id),
+        _insight_icons(context.insights.get(subject.pk, ())),
         subject.external_id,
         format_html("<small>{}</small>", detail) if detail else "",
+    )
+
+
+def _insight_icons(kinds: Sequence[InsightKind]) -> SafeString:
+    """The most serious ones. The page of the account has their sentences."""
+    return format_html_join(
+        "",
+        ' <svg class="eds-icon eds-{}" role="img"><title>{}</title><use href="{}#{}"/></svg>',
+        (
+            (INSIGHTS[kind].severity, INSIGHTS[kind].label, static(ICONS), kind)
+            for kind in kinds[:MAX_ICONS]
+        ),
     )
 
 
@@ -243,36 +265,63 @@ def _chance(row: Any, context: RowContext, name: ChanceName) -> str | SafeString
 _SEPARATOR = "\N{NO-BREAK SPACE}· "
 
 
-def _license(row: Any, context: RowContext) -> str | SafeString:
-    """The license in two lines: type and tier, and status and renewal."""
+def _license(row: Any, context: RowContext, *, with_end: bool = True) -> str | SafeString:
+    """The license in two lines, the second with its status, and *with_end* that day."""
     traits = context.subject(row)
     kind = traits.trait_text(LICENSE_TYPE_TRAIT) or ""
     tier = traits.trait_text(TIER_TRAIT) or ""
     status = traits.trait_text(LICENSE_STATUS_TRAIT) or ""
-    renews = kind.lower() != EVALUATION and status.lower() in ("", "active")
     # An evaluation's tier may say no more than its type.
     tier = "" if tier.lower() == kind.lower() else tier
-    end = _describe_end(traits.trait_text(MAINTENANCE_END_TRAIT), context, renews=renews)
-    first, second = (
-        cut(_SEPARATOR.join(filter(None, parts)))
-        for parts in ((LICENSE_TYPES.get(kind, kind), tier), (status, end))
-    )
+    kind = LICENSE_TYPES.get(kind, kind)
+    if not with_end:
+        # What renews is active.
+        return _two_lines((kind,), (tier, "" if status.lower() == "active" else status))
+    day = _end_of(row, context)
+    end = f"{_verb_of_end(row, context, day)} {date_format(day, 'j M Y')}" if day else ""
+    return _two_lines((kind, tier), (status, end))
+
+
+def _two_lines(*lines: Sequence[str]) -> str | SafeString:
+    first, second = (cut(_SEPARATOR.join(filter(None, parts))) for parts in lines)
     if not first or not second:
         return first or second or "–"
     return format_html("{} <small>{}</small>", first, second)
 
 
-def _describe_end(text: str | None, context: RowContext, *, renews: bool) -> str | None:
-    day = parse_trait_day(text)
+def _end_of(row: Any, context: RowContext) -> date | None:
+    return parse_trait_day(context.subject(row).trait_text(MAINTENANCE_END_TRAIT))
+
+
+def _verb_of_end(row: Any, context: RowContext, day: date) -> str:
+    """What a license does on the day: renew, or end."""
+    traits = context.subject(row)
+    if day < context.now.date():
+        return "ended"
+    is_paid = (traits.trait_text(LICENSE_TYPE_TRAIT) or "").lower() != EVALUATION
+    is_active = (traits.trait_text(LICENSE_STATUS_TRAIT) or "").lower() in ("", "active")
+    return "renews" if is_paid and is_active else "ends"
+
+
+def _renewal(row: Any, context: RowContext) -> str | SafeString:
+    """The day, and below it what happens then, and how far it is."""
+    day = _end_of(row, context)
     if day is None:
-        return None
-    is_over = day < context.now.date()
-    return f"{'ended' if is_over else 'renews' if renews else 'ends'} {date_format(day, 'j M Y')}"
+        return "–"
+    days = (day - context.now.date()).days
+    text = f"{_verb_of_end(row, context, day)} {from_now(days)}"
+    return _two_lines((date_format(day, "j M Y"),), (text,))
 
 
-def _renewal(row: Any, context: RowContext) -> str:
-    day = parse_trait_day(context.subject(row).trait_text(MAINTENANCE_END_TRAIT))
-    return date_format(day, "j M Y") if day else "–"
+def from_now(days: int) -> str:
+    """Like "in 3 days", "today", or "4 months ago"."""
+    if not days:
+        return "today"
+    units = (("year", 365), ("month", 30), ("day", 1))
+    unit, length = next(each for each in units if abs(days) >= 2 * each[1] or each[1] == 1)
+    count = abs(days) // length
+    text = f"{count} {unit}{'' if count == 1 else 's'}"
+    return f"in {text}" if days > 0 else f"{text} ago"
 
 
 def _mrr(row: Any, context: RowContext) -> str:
@@ -334,6 +383,13 @@ _ALL = [
     ListColumn("external_id", "Id", _external_id),
 ]
 _COLUMNS = {column.name: column for column in _ALL}
+# Beside the column of the renewal.
+_LICENSE_ALONE = replace(
+    _COLUMNS["license"],
+    cell=partial(_license, with_end=False),
+    parts=_COLUMNS["license"].parts[:-1],
+    sort="",
+)
 
 
 # --- Files ----------------------------------------------------------------------------------

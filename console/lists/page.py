@@ -33,12 +33,15 @@ from console.lists.state import (
 from console.suggestions import trait_names
 from core.ids import parse_id
 from core.time_format import format_ago
+from engagement.activity.reading import NO_ALARMS, alarms_by_account
+from engagement.insight_kinds import InsightKind
 from engagement.metric_names import Scope
 from engagement.models import Product, SavedView, ScoreSet, Segment, Workspace
 from engagement.orders.columns import CHANCE_COLUMNS, TRAIT_PREFIX
 from engagement.rules.rules import ChanceName, rule_to_json
-from engagement.scopes import SubjectKind, get_kind
+from engagement.scopes import ACCOUNTS, SubjectKind, get_kind
 from engagement.scores.histories import quick_rows, recent_scores
+from engagement.scores.insights import account_facts, apply_rules
 from engagement.segments import chances
 from engagement.segments.members import usable_segments
 
@@ -306,8 +309,19 @@ def _table(page: SubjectList, listing: Listing, columns: Sequence[ListColumn]) -
     back, query = "", page.state.query(page=page.state.page)
     if query != f"{WORKSPACE_PARAM}={page.state.workspace_id}":
         back = "&" + urlencode({"_changelist_filters": query})
-    context = RowContext(page.score_set, kind, page.now, histories, back)
+    insights = _insights(page.score_set, listing.rows) if kind is ACCOUNTS else {}
+    context = RowContext(page.score_set, kind, page.now, histories, insights, back)
     return [_row_html(columns, row, context) for row in listing.rows]
+
+
+def _insights(score_set: ScoreSet, rows: Sequence[Any]) -> dict[int, list[InsightKind]]:
+    """The kinds of the insights about each account, without the names of users. One query."""
+    alarms = alarms_by_account(score_set, [row.account_id for row in rows])
+    facts = {
+        row.account_id: account_facts(score_set, row, alarms=alarms.get(row.account_id, NO_ALARMS))
+        for row in rows
+    }
+    return {id: [insight.kind for insight in apply_rules(of)] for id, of in facts.items()}
 
 
 def _row_html(columns: Sequence[ListColumn], row: Any, context: RowContext) -> SafeString:

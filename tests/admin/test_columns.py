@@ -98,6 +98,11 @@ def test_the_columns_of_lists_and_of_their_files(
     assert export_heads([name], scope) == ["tracking_id", "name", detail]
     for column in others:
         heads = export_heads([column], scope)
+        if column.name == "license" and "renewal" in names.split():
+            # Each fact of a license is in one of the two columns, and one of them is sorted.
+            assert (column.sort, heads) == ("", expected["license"][2][:-1])
+            (column,) = list_columns(["license"], scope)[1:]
+            heads = export_heads([column], scope)
         assert (column.label, column.sort, heads) == expected[column.name]
     ascending = {column.name for column in [name, *others] if not column.first_descends}
     first_ascending = {"name", "change", "account", "license", "renewal"}

@@ -49,7 +49,8 @@ class Browser:
         response = self.client.get(url, headers={"accept-encoding": "gzip"})
         if response.status_code != 200 or "text/html" not in response.headers["Content-Type"]:
             return None
-        files = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', _plain(response).decode()))
+        # Several icons come from one file.
+        files = set(re.findall(r'(?:src|href)="(/static/[^"#]+)', _plain(response).decode()))
         return len(response.content), len(response.content) + sum(map(self._file_bytes, files))
 
     def _file_bytes(self, url: str) -> int:

@@ -11,9 +11,11 @@ from django.utils.html import strip_tags
 
 from access.pages.lookups import INVALID_FILTER_MESSAGE
 from console.lists import rows as list_rows
-from console.lists.columns import choosable_columns
+from console.lists.columns import MAX_ICONS, choosable_columns, from_now
 from console.lists.state import ListState
 from core.database import sql
+from engagement.activity.reading import NO_ALARMS, alarms_by_account
+from engagement.insight_kinds import INSIGHTS
 from engagement.models import (
     Account,
     AccountEngagement,
@@ -27,6 +29,9 @@ from engagement.models import (
 )
 from engagement.orders import pages, storage
 from engagement.scores import histories
+from engagement.scores.history import AllTimeTotals
+from engagement.scores.insights import account_insights
+from engagement.scores.metrics import compute_account_metrics
 from engagement.segments import counts
 from tests.admin.rows import NOON, Rows, a_user, an_account, index_for_search
 from tests.admin.test_subject_pages import counted, second_workspace
@@ -215,7 +220,8 @@ def test_every_head_sorts_both_ways(root: Client, customers: Rows) -> None:
     page = opened(root, "account").content.decode()
     heads = re.findall(r'<th scope="col"[^>]*>(.*?)</th>', page)
     assert [strip_tags(head) for head in heads] == [
-        *("Name", "Score", "Change", "Last 30 days", "Active users", "Last active", "License")
+        *("Name", "Score", "Change", "Last 30 days", "Active users", "Last active", "License"),
+        "Renewal",
     ]
     assert 'aria-sort="descending"><a href="?workspace=' in page
     # The head of the order turns it around. Change begins with the accounts that fell most.
@@ -289,7 +295,7 @@ def test_a_list_cuts_no_name_domain_date_or_license(root: Client, crowded: Rows)
         "am.licenseType": "COMMERCIAL",
         "am.tier": "Unlimited Users of All Products and Their Add-ons",
         "am.status": "active",
-        "am.maintenanceEndDate": "2026-12-26",
+        "am.maintenanceEndDate": "2036-12-26",
     }
     Account.objects.update(traits=facts)
     wide = [*own_columns(), "trait:name"]
@@ -301,7 +307,14 @@ def test_a_list_cuts_no_name_domain_date_or_license(root: Client, crowded: Rows)
             for row in rows:
                 texts = " ".join(strip_tags(row).split())
                 assert texts.startswith(name) and domain in texts, (sort, columns)
-                assert f"Commercial · {facts['am.tier']} active · renews 26 Dec 2026" in texts
+                assert f"Commercial {facts['am.tier']}" in texts, (sort, columns)
+                assert "26 Dec 2036 renews in" in texts, (sort, columns)
+    (row, *_) = re.findall(
+        r"<tr>(<th scope=\"row\".*?)</tr>",
+        opened(root, "account", column=["license"]).content.decode(),
+    )
+    texts = " ".join(strip_tags(row).split())
+    assert f"Commercial · {facts['am.tier']} active · renews 26 Dec 2036" in texts
     # A user's row names the account.
     User.objects.update(traits={"name": name, "email": f"{'ada' * 30}@{domain}"})
     (row,) = re.findall(r"<tr>(<th scope=\"row\".*?)</tr>", opened(root).content.decode())
@@ -384,9 +397,44 @@ def test_a_row_says_what_matters(root: Client, customers: Rows) -> None:
     assert '<span class="eds-fall">\N{MINUS SIGN}78.4</span>' in globex
     assert "3 <small>of 9</small>" in acme
     assert "<time datetime=" in acme
-    assert "Commercial · 500 Users <small>active · ended 26 Mar 2026</small>" in globex
-    # No line begins with a separator.
-    assert "Commercial\xa0· 500 Users" in opened_at.content.decode()
+    assert "Commercial <small>500 Users</small>" in globex
+    assert "26 Mar 2026 <small>ended " in globex
+    # Without the column of the renewal, that of the license has it. No line begins with a
+    # separator.
+    alone = opened(root, "account", column="license").content.decode()
+    assert "Commercial\xa0· 500 Users <small>active\xa0· ended 26 Mar 2026</small>" in alone
+
+
+def test_a_row_has_the_icons_of_its_most_serious_insights(root: Client, customers: Rows) -> None:
+    customers.account.traits |= {"am.licenseType": "EVALUATION", "am.status": "active"}
+    customers.account.save(update_fields=["traits"])
+    page = opened(root, "account")
+    rows = re.findall(r"<tr>(<th scope=\"row\".*?)</tr>", page.content.decode())
+    icons = [re.findall(r"<title>(.*?)</title>", row) for row in rows]
+    assert any(icons)
+    for account, labels in zip(page.context["subjects"], icons, strict=True):
+        (row,) = AccountEngagement.objects.filter(account=account).select_related("account")
+        score_set = ScoreSet.objects.get()
+        metrics = compute_account_metrics(row, score_set, AllTimeTotals(0, 0), account.traits)
+        alarms = alarms_by_account(score_set, [account.pk]).get(account.pk, NO_ALARMS)
+        of_page = account_insights(score_set, row, metrics, alarms, names_users=False)
+        assert labels == [INSIGHTS[each.kind].label for each in of_page[:MAX_ICONS]]
+    assert 'role="img"' not in opened(root).content.decode(), "users have no insights"
+
+
+@each(
+    ("days", "text"),
+    [
+        (0, "today"),
+        (1, "in 1 day"),
+        (-59, "59 days ago"),
+        (60, "in 2 months"),
+        (-729, "24 months ago"),
+        (731, "in 2 years"),
+    ],
+)
+def test_how_far_a_renewal_is(days: int, text: str) -> None:
+    assert from_now(days) == text
 
 
 def test_a_row_has_the_scores_of_the_last_30_days(root: Client, customers: Rows) -> None:

@@ -77,6 +77,7 @@ def _filter_and_sort(browser: Browser) -> None:
     skip_to_content(browser)
     # The filters come before the rows.
     enter(browser, "#changelist-filter summary", at_most=8)
+    enter(browser, ".eds-filter[open] details summary", at_most=2)
     enter(browser, ".eds-filter[open] button[name=segment]:not([value=''])", at_most=3)
     browser.wait_for(".eds-chip")
     skip_to_content(browser)
