@@ -143,11 +143,11 @@ def test_everything_in_the_side_bar_has_an_icon(root: Client, acme_rows: Rows) -
     Product.create_with_workspace("Another")
     Ledger.objects.create(product=acme_rows.product)
     html = root.get(f"{reverse('admin:index')}?product={acme_rows.product.pk}").content.decode()
-    shown = re.findall(rf'<use href="{static("config/icons.svg")}#(\w+)"', html)
+    references = re.findall(rf'<use href="{static("config/icons.svg")}#(\w+)"', html)
     icons = root.get(static("config/icons.svg"))
     symbols = set(re.findall(r'<symbol id="(\w+)"', icons.getvalue().decode()))
     icons.close()
-    assert set(sections.LABELS) | {"products", "jobs"} <= set(shown) <= symbols
+    assert set(sections.LABELS) | {"products", "jobs"} <= set(references) <= symbols
 
 
 def test_only_superusers_see_messages_with_unknown_keys(
