@@ -354,6 +354,8 @@ class ImportedFile(models.Model):
     duplicates = models.BigIntegerField(default=0, db_column="repeated")
     forgotten = models.BigIntegerField(default=0)
     invalid = models.BigIntegerField(default=0, db_column="bad")
+    # Lines of other services that are no user's.
+    left_out = models.BigIntegerField(default=0, db_default=0)
     started_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)
 

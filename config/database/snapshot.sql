@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "2e570b77b0697d0bdd095275c30bc801fd16dc6775e1fc52b903105ba70bea33", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["engagement", "0052_trait_history"], ["engagement", "0053_account_chances"], ["engagement", "0054_undecided_accounts"], ["engagement", "0055_alarms_by_day"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["ingestion", "0019_forget_keys"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["notifications", "0008_forecast_falling"], ["notifications", "0009_chances_low"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["outcomes", "0003_suggestions"], ["outcomes", "0004_foresight"], ["outcomes", "0005_chance_looks"], ["outcomes", "0006_totals_of_chances"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"], ["trends", "0001_figures"]]}
+-- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "fa3dd3b0448950bda4dd7c7406fe1996d4c23f8ac9f6e164c732421560ff8549", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["engagement", "0052_trait_history"], ["engagement", "0053_account_chances"], ["engagement", "0054_undecided_accounts"], ["engagement", "0055_alarms_by_day"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["ingestion", "0019_forget_keys"], ["ingestion", "0020_left_out_lines"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["notifications", "0008_forecast_falling"], ["notifications", "0009_chances_low"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["outcomes", "0003_suggestions"], ["outcomes", "0004_foresight"], ["outcomes", "0005_chance_looks"], ["outcomes", "0006_totals_of_chances"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"], ["trends", "0001_figures"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -1311,7 +1311,8 @@ CREATE TABLE public.ingestion_importedfile (
     bad bigint NOT NULL,
     started_at timestamp with time zone NOT NULL,
     finished_at timestamp with time zone,
-    product_id bigint NOT NULL
+    product_id bigint NOT NULL,
+    left_out bigint DEFAULT 0 NOT NULL
 );
 ALTER TABLE public.ingestion_importedfile ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.ingestion_importedfile_id_seq
@@ -2733,40 +2734,41 @@ INSERT INTO public.django_migrations VALUES
 	(116, 'ingestion', '0017_traces', now()),
 	(117, 'ingestion', '0018_placeholders', now()),
 	(118, 'ingestion', '0019_forget_keys', now()),
-	(119, 'marketplace', '0001_initial', now()),
-	(120, 'marketplace', '0002_pending_licenses', now()),
-	(121, 'marketplace', '0003_lists_in_use', now()),
-	(122, 'marketplace', '0004_names', now()),
-	(123, 'marketplace', '0005_recent_fingerprints', now()),
-	(124, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
-	(125, 'marketplace', '0007_encrypted_user_name', now()),
-	(126, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
-	(127, 'marketplace', '0009_license_ledger', now()),
-	(128, 'marketplace', '0010_report_readings', now()),
-	(129, 'marketplace', '0011_ledger_indexes', now()),
-	(130, 'marketplace', '0012_license_event_order', now()),
-	(131, 'marketplace', '0013_metric_events', now()),
-	(132, 'notifications', '0001_initial', now()),
-	(133, 'notifications', '0002_outbox_by_subject', now()),
-	(134, 'notifications', '0003_credential_expiring', now()),
-	(135, 'notifications', '0004_texts', now()),
-	(136, 'notifications', '0005_traits_of_subscriptions', now()),
-	(137, 'notifications', '0006_whole_product', now()),
-	(138, 'notifications', '0007_license_events', now()),
-	(139, 'notifications', '0008_forecast_falling', now()),
-	(140, 'notifications', '0009_chances_low', now()),
-	(141, 'outcomes', '0001_license_outcomes', now()),
-	(142, 'outcomes', '0002_backtests', now()),
-	(143, 'outcomes', '0003_suggestions', now()),
-	(144, 'outcomes', '0004_foresight', now()),
-	(145, 'outcomes', '0005_chance_looks', now()),
-	(146, 'outcomes', '0006_totals_of_chances', now()),
-	(147, 'readapi', '0001_initial', now()),
-	(148, 'readapi', '0002_usage', now()),
-	(149, 'readapi', '0003_token_rights', now()),
-	(150, 'readapi', '0004_read_token', now()),
-	(151, 'sessions', '0001_initial', now()),
-	(152, 'trends', '0001_figures', now());
+	(119, 'ingestion', '0020_left_out_lines', now()),
+	(120, 'marketplace', '0001_initial', now()),
+	(121, 'marketplace', '0002_pending_licenses', now()),
+	(122, 'marketplace', '0003_lists_in_use', now()),
+	(123, 'marketplace', '0004_names', now()),
+	(124, 'marketplace', '0005_recent_fingerprints', now()),
+	(125, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
+	(126, 'marketplace', '0007_encrypted_user_name', now()),
+	(127, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
+	(128, 'marketplace', '0009_license_ledger', now()),
+	(129, 'marketplace', '0010_report_readings', now()),
+	(130, 'marketplace', '0011_ledger_indexes', now()),
+	(131, 'marketplace', '0012_license_event_order', now()),
+	(132, 'marketplace', '0013_metric_events', now()),
+	(133, 'notifications', '0001_initial', now()),
+	(134, 'notifications', '0002_outbox_by_subject', now()),
+	(135, 'notifications', '0003_credential_expiring', now()),
+	(136, 'notifications', '0004_texts', now()),
+	(137, 'notifications', '0005_traits_of_subscriptions', now()),
+	(138, 'notifications', '0006_whole_product', now()),
+	(139, 'notifications', '0007_license_events', now()),
+	(140, 'notifications', '0008_forecast_falling', now()),
+	(141, 'notifications', '0009_chances_low', now()),
+	(142, 'outcomes', '0001_license_outcomes', now()),
+	(143, 'outcomes', '0002_backtests', now()),
+	(144, 'outcomes', '0003_suggestions', now()),
+	(145, 'outcomes', '0004_foresight', now()),
+	(146, 'outcomes', '0005_chance_looks', now()),
+	(147, 'outcomes', '0006_totals_of_chances', now()),
+	(148, 'readapi', '0001_initial', now()),
+	(149, 'readapi', '0002_usage', now()),
+	(150, 'readapi', '0003_token_rights', now()),
+	(151, 'readapi', '0004_read_token', now()),
+	(152, 'sessions', '0001_initial', now()),
+	(153, 'trends', '0001_figures', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_permission_id_seq', 480, true);
@@ -2781,7 +2783,7 @@ SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1,
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
 SELECT pg_catalog.setval('public.django_content_type_id_seq', 120, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 152, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 153, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alarmnight_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alias_id_seq', 1, false);

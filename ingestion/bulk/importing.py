@@ -4,7 +4,7 @@ One batch of lines is one transaction, which also moves the file's position. An 
 resumes there: nothing is lost and nothing counts twice.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -17,8 +17,9 @@ from core.database.arrivals import take_arrivals
 from core.garbage import pause_gc
 from engagement.messages import ReceivedMessage, Rejection, RejectionReason
 from engagement.recording.record import record
+from ingestion.bulk import formats
 from ingestion.bulk.files import MAX_LINE_BYTES, LineReader
-from ingestion.doors import lines
+from ingestion.bulk.formats import Parser
 from ingestion.doors.lines import ParsedLine
 from ingestion.drain import message_ids
 from ingestion.drain.batches import process_or_split
@@ -29,6 +30,7 @@ from ingestion.models import ImportedFile
 # The number of a line, and what is wrong with it.
 Problem: TypeAlias = tuple[int, str]
 ProblemReporter: TypeAlias = Callable[[Sequence[Problem]], None]
+OWN_FORMAT = formats.parser(formats.OWN)
 
 
 class ImportStopped(Exception):
@@ -39,7 +41,7 @@ class LineOutcomes:
     """The outcomes of a batch of lines."""
 
     def __init__(self) -> None:
-        self.recorded = self.duplicates = self.forgotten = 0
+        self.recorded = self.duplicates = self.forgotten = self.left_out = 0
         self.problems: list[Problem] = []
         # Lines that were recorded without some of their traits.
         self.partial: list[Problem] = []
@@ -73,6 +75,7 @@ def run_import(
     report: ProblemReporter,
     clock: Callable[[], datetime],
     after_batch: Callable[[], None] = lambda: None,
+    parse: Parser = OWN_FORMAT,
 ) -> None:
     """Record the remaining lines of *source*. *imported* keeps the counts.
 
@@ -83,7 +86,9 @@ def run_import(
     while batch := source.read_batch():
         first = source.number - len(batch) + 1
         with pause_gc():
-            work = partial(_record_lines, imported, batch, first, source.position, clock(), report)
+            work = partial(
+                _record_lines, imported, batch, first, source.position, clock(), report, parse
+            )
             retries.retry_on_conflict(work)
         imported.refresh_from_db()
         after_batch()
@@ -98,13 +103,14 @@ def _record_lines(
     position: int,
     now: datetime,
     report: ProblemReporter,
+    parse: Parser,
 ) -> None:
     outcomes = LineOutcomes()
-    parsed = {
-        number: line
+    parsed = [
+        (number, line)
         for number, content in enumerate(batch, first)
-        if (line := _parse(content, now, number, outcomes))
-    }
+        for line in _parse(content, now, number, outcomes, parse)
+    ]
     with transaction.atomic(durable=True):
         if not locks.share_lock_products([imported.product_id]):
             raise ImportStopped("The product was deleted, so nothing more is recorded.")
@@ -120,25 +126,29 @@ def _record_lines(
 
 
 def _parse(
-    line: bytes | None, now: datetime, number: int, outcomes: LineOutcomes
-) -> ParsedLine | None:
-    """The parsed line. None if it is empty or invalid; adds the problem of an invalid one."""
+    line: bytes | None, now: datetime, number: int, outcomes: LineOutcomes, parse: Parser
+) -> Sequence[ParsedLine]:
+    """What the line says: nothing if it is empty or invalid. Adds the problem of an invalid one."""
     if line is None:
         outcomes.problems.append((number, f"The line is longer than {MAX_LINE_BYTES:,} bytes."))
-        return None
+        return []
     try:
         text = line.decode()
-        return lines.parse(text, now) if text and not text.isspace() else None
+        if not text or text.isspace():
+            return []
+        parsed = parse(text, now)
+        outcomes.left_out += not parsed
+        return parsed
     except UnicodeDecodeError:
         outcomes.problems.append((number, "The line is not valid UTF-8."))
     except IngestionError as error:
         # Doors' messages are about request bodies.
         outcomes.problems.append((number, error.message.replace("The body", "The line", 1)))
-    return None
+    return []
 
 
 def _received(
-    product_id: int, parsed: Mapping[int, ParsedLine], now: datetime
+    product_id: int, parsed: Sequence[tuple[int, ParsedLine]], now: datetime
 ) -> list[NumberedMessage]:
     """The lines as messages, each with its own place in the order of arrival."""
     arrivals = take_arrivals(len(parsed))
@@ -146,7 +156,7 @@ def _received(
         NumberedMessage(
             number, ReceivedMessage(product_id, arrival, now, line.statement, line.source)
         )
-        for (number, line), arrival in zip(parsed.items(), arrivals, strict=True)
+        for (number, line), arrival in zip(parsed, arrivals, strict=True)
     ]
 
 
@@ -193,6 +203,7 @@ def _advance(
         duplicates=F("duplicates") + outcomes.duplicates,
         forgotten=F("forgotten") + outcomes.forgotten,
         invalid=F("invalid") + len(outcomes.problems),
+        left_out=F("left_out") + outcomes.left_out,
     )
     if not is_moved:
         raise ImportStopped("Another import of the same file is running. Let it finish first.")

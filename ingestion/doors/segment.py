@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from engagement.messages import Alias, Group, Identify, Track, Traits
+from engagement.messages import Alias, Group, Identify, Message, Track, Traits
 from ingestion.doors import DecodedRequest, field_types, fields
 from ingestion.doors.bodies import (
     MAX_BATCH_MESSAGES,
@@ -148,6 +148,16 @@ def batch(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     if key := idempotency_key(headers):
         messages = with_message_ids(messages, key)
     return DecodedRequest(messages, sdk_key(headers, _text_of(batch_body.write_key)))
+
+
+def line(text: str, received_at: datetime) -> Message | None:
+    """A line of a file that Segment wrote: a message that names its type, or None if it names
+    nobody. Raises IngestionError."""
+    call = _decode(text)
+    message_id = _optional_id(short_message_id, call.message_id, "messageId")
+    clock = Clock(received_at, read_sent_at(call.sent_at))
+    message = _message(call, call.type, message_id, clock)
+    return None if isinstance(message, UnusableMessage) else message
 
 
 # --- Messages -------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from access.management.product_argument import get_product
 from core import credentials
 from core.progress import ProgressReporter
 from engagement.models import Product
-from ingestion.bulk import files, importing
+from ingestion.bulk import files, formats, importing
 from ingestion.bulk.files import LineReader, UnreadableFile
 from ingestion.models import ImportedFile, IngestionKey
 
@@ -29,8 +29,8 @@ SCORES_FOLLOW_NOTE = (
 class Command(BaseCommand):
     help = (
         "Record messages from files, one JSON object per line: the fields of version 2 and a type "
-        "(identify, group or track). Also reads files of export_product. Run the same command "
-        "again to resume an interrupted import."
+        "(identify, group or track). Also reads files of export_product, and what Segment and "
+        "PostHog export. Run the same command again to resume an interrupted import."
     )
     requires_system_checks = []
 
@@ -39,6 +39,17 @@ class Command(BaseCommand):
         product = parser.add_mutually_exclusive_group(required=True)
         product.add_argument("--product", help="the product's id or name")
         product.add_argument("--key", help="one of the product's ingestion keys")
+        parser.add_argument(
+            "--format",
+            choices=formats.FORMATS,
+            default=formats.OWN,
+            help="who wrote the files: this service (own), Segment, or PostHog",
+        )
+        parser.add_argument(
+            "--group-type",
+            metavar="TYPE",
+            help="which of PostHog's groups are accounts, for example company",
+        )
         parser.add_argument(
             "--problems",
             type=Path,
@@ -60,8 +71,11 @@ class Command(BaseCommand):
         key: str | None,
         problems: Path | None,
         again: bool,
+        format: str,
+        group_type: str | None,
         **options: Any,
     ) -> None:
+        self.parse = formats.parser(format, group_type)
         target = get_product(product) if product is not None else _product_of(key or "")
         has_imported = [self._import(name, target, problems, again) for name in files]
         if any(has_imported):
@@ -105,7 +119,7 @@ class Command(BaseCommand):
                 progress.show(bytes_read, f"{imported.lines:,} lines, {rate:,.0f} a second")
 
             report = _problem_writer(name, problems)
-            importing.run_import(imported, source, report, timezone.now, show_progress)
+            importing.run_import(imported, source, report, timezone.now, show_progress, self.parse)
 
 
 def _problem_writer(name: str, path: Path) -> importing.ProblemReporter:
@@ -174,6 +188,8 @@ def _summary(name: str, imported: ImportedFile, problems: Path) -> str:
         parts.append(f"{imported.duplicates:,} duplicate message ids without effect")
     if imported.forgotten:
         parts.append(f"{imported.forgotten:,} about users or accounts deleted on request")
+    if imported.left_out:
+        parts.append(f"{imported.left_out:,} left out, which are no user's")
     if imported.invalid:
         parts.append(f"{imported.invalid:,} invalid, listed in {problems}")
     elif problems.exists():
