@@ -5,6 +5,7 @@
     eds.py list accounts --top 10
     eds.py list accounts sort=score min_score=50 trait=plan:pro --table
     eds.py get accounts 17 expand=traits,history
+    eds.py list timeline --account 17 kinds=alarm,license
     eds.py export users expand=traits traits=plan,role > users.jsonl
     eds.py list backtests
     eds.py list chances order=day
@@ -26,6 +27,8 @@ from typing import Any
 
 import requests
 
+# Of one account.
+OF_ACCOUNT = ("timeline",)
 # Of one workspace: lists without single records.
 OF_WORKSPACE = ("backtests", "chances", "forecasts")
 RESOURCES = ("workspaces", "accounts", "users", "segments")
@@ -35,7 +38,7 @@ TIMEOUT_SECONDS = 60
 ATTEMPTS = 6
 TABLE = (
     *("id", "tracking_id", "name", "email", "score", "score_change", "last_active_at"),
-    *("kind", "first_day", "last_day", "segment_id"),
+    *("day", "kind", "first_day", "last_day", "segment_id", "text"),
 )
 
 Record = dict[str, Any]
@@ -209,11 +212,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         ("watch", "what changes from now on, after all records"),
     ):
         command = commands.add_parser(name, help=help)
-        command.add_argument("resource", choices=OF_COMMAND.get(name, RESOURCES + OF_WORKSPACE))
+        command.add_argument(
+            "resource", choices=OF_COMMAND.get(name, RESOURCES + OF_WORKSPACE + OF_ACCOUNT)
+        )
         if name == "get":
             command.add_argument("id", type=int)
         command.add_argument("parameters", nargs="*", type=_pair, metavar="name=value")
         command.add_argument("--workspace", default=os.environ.get("EDS_WORKSPACE"))
+        if name in ("list", "export"):
+            command.add_argument("--account", type=int, help="the ID of the account")
         command.add_argument("--table", action="store_true", help="a table instead of JSON lines")
         if name == "list":
             command.add_argument("--top", type=int, default=0, help="at most this many records")
@@ -246,6 +253,11 @@ def main(arguments: Sequence[str] | None = None, env: Mapping[str, str] = os.env
         if options.resource in OF_WORKSPACE:
             workspace = options.workspace or client.workspace()
             options.path = f"/v2/workspaces/{workspace}/{options.resource}"
+        elif options.resource in OF_ACCOUNT and options.account is None:
+            raise ApiError(f"--account is required for {options.resource}.")
+        elif options.resource in OF_ACCOUNT:
+            options.path = f"/v2/accounts/{options.account}/{options.resource}"
+            options.parameters.append(("workspace_id", options.workspace or client.workspace()))
         elif options.resource != "workspaces":
             options.parameters.append(("workspace_id", options.workspace or client.workspace()))
         records = COMMANDS[options.command](client, options)

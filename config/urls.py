@@ -52,6 +52,11 @@ urlpatterns = [
         readapi.AccountUsers.as_view(),
         name="v2_account_users",
     ),
+    path(
+        "v2/accounts/<int:account_id>/timeline",
+        readapi.AccountTimeline.as_view(),
+        name="v2_account_timeline",
+    ),
     path("v2/users", readapi.UserList.as_view(), name="v2_users"),
     path("v2/users/<int:user_id>", readapi.UserDetail.as_view(), name="v2_user"),
     path("v2/segments", readapi.SegmentList.as_view(), name="v2_segments"),

@@ -24,7 +24,7 @@ MAX_TRAITS = 8
 PAGING_PARAMETERS = ("limit", "offset", "cursor")
 LOOKUP_PARAMETERS = ("match_type", "match_value")
 # They hold several values, separated by commas or given in repeated parameters.
-LIST_PARAMETERS = ("expand", "traits")
+LIST_PARAMETERS = ("expand", "traits", "kinds")
 # They may be repeated, and each value may contain commas. No value contains the separator.
 REPEATED_PARAMETERS = ("trait",)
 SEPARATOR = "\0"
@@ -145,6 +145,14 @@ def invalid_expand_message(allowed: Sequence[str]) -> str:
     if not allowed:
         return "This endpoint does not support expand."
     return f"expand accepts: {', '.join(allowed)}."
+
+
+def kinds(parameters: Parameters, allowed: Sequence[str]) -> list[str]:
+    """The kinds of entries that a request asks for; none for all."""
+    names = _split(parameters.get("kinds", ""))
+    if not set(names) <= set(allowed):
+        raise _invalid("kinds", f"kinds accepts: {', '.join(allowed)}.")
+    return names
 
 
 def trait_names(parameters: Parameters) -> list[str] | None:

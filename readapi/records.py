@@ -18,6 +18,7 @@ from outcomes.chances.results import Feature
 from outcomes.forecasts.results import ForecastMonth, Measure, PastMonth, Sums
 from outcomes.kinds import Kind
 from outcomes.statistics.estimates import Estimate
+from trends.timeline.entries import EntryKind
 
 Id: TypeAlias = Annotated[int, Meta(ge=1, description="The service's own ID, used in URLs.")]
 TrackingId: TypeAlias = Annotated[
@@ -421,6 +422,22 @@ class LicenseEventRecord(TypedDict):
     withdrawn_at: Annotated[
         Time | None, Meta(description="Since when the event no longer follows from what is known.")
     ]
+
+
+class TimelineEntry(TypedDict):
+    """What happened to an account on a UTC day."""
+
+    day: Day
+    kind: Annotated[EntryKind, Meta(description="What it is about.")]
+    type: Annotated[
+        str,
+        Meta(
+            description="For alarms the signal with `_began` or `_ended`, such as `fall_began`; "
+            "for license events and outcomes their type; else `rose`, `fell`, `entered`, `left`, "
+            "`came`, `last_seen`, `changed`, or `scoring_changed`. New types may be added."
+        ),
+    ]
+    text: Annotated[str, Meta(description="The entry as a sentence, for people.")]
 
 
 class ExpandedAccount(FullAccount, Expansions):

@@ -1,5 +1,6 @@
 """When people changed how a workspace scores, as the trail says."""
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
@@ -46,6 +47,26 @@ def scoring_changes(workspace: Workspace, first_day: date) -> list[ScoringChange
         if (parts := _parts(fields))
     }
     return [*changes][:MAX_CHANGES][::-1]
+
+
+def describe_parts(change: ScoringChange) -> str:
+    """What changed, without the person."""
+    if change.is_suggestion:
+        return "Suggested weights accepted"
+    return f"{_join(change.parts).capitalize()} changed"
+
+
+def describe_change(change: ScoringChange) -> str:
+    """Who changed what, as the label of a mark."""
+    person = change.person or "Somebody"
+    if change.is_suggestion:
+        return f"{person} accepted suggested weights"
+    return f"{person} changed {_join(change.parts)}"
+
+
+def _join(parts: Sequence[str]) -> str:
+    *others, last = parts
+    return " and ".join(filter(None, (", ".join(others), last)))
 
 
 def _parts(fields: dict[str, object]) -> tuple[ScoringPart, ...]:

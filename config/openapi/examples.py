@@ -285,6 +285,12 @@ LICENSE_EVENT: Json = {
     "changed_at": "2026-09-11T04:10:00.000000Z",
     "withdrawn_at": None,
 }
+TIMELINE_ENTRY: Json = {
+    "day": "2026-09-17",
+    "kind": "alarm",
+    "type": "fall_began",
+    "text": "Activity falling: 4 active user-days in 2 weeks, 18 usual.",
+}
 EXPANDED_ACCOUNT: Json = {
     **(FULL_ACCOUNT | _INSIGHTS | _EXPANDED),
     "license_events": [LICENSE_EVENT],

@@ -14,6 +14,7 @@ from readapi import changes, parameters, records, sorting
 from readapi.records import Page
 from readapi.views.base import ReadView
 from readapi.views.chances import ORDERS
+from trends.timeline.entries import EntryKind
 
 
 class ReadOperation(NamedTuple):
@@ -124,6 +125,12 @@ _PARAMETERS = [
         "total",
         {"type": "boolean"},
         "Add `pagination.total`, the number of records on all pages.",
+    ),
+    list_query(
+        "kinds",
+        {"type": "string", "enum": list(EntryKind)},
+        "Return only entries of these kinds; by default of all.",
+        minItems=1,
     ),
     list_query(
         "traits",

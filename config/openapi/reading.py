@@ -168,6 +168,14 @@ OPERATIONS = [
         examples.page(examples.LISTED_USER, "accounts/17/users?workspace_id=1", "traits"),
     ),
     ReadOperation(
+        views.AccountTimeline,
+        "listAccountTimeline",
+        "List what happened to an account",
+        "Accounts",
+        Page[records.TimelineEntry],
+        examples.page(examples.TIMELINE_ENTRY, "accounts/17/timeline?workspace_id=1"),
+    ),
+    ReadOperation(
         views.UserList,
         "listUsers",
         "List users by score, or find one",

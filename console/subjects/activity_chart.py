@@ -14,17 +14,6 @@ from engagement.insight_kinds import ACTIVITY_LABELS
 from engagement.models import AccountEngagement, Alarm, ScoreSet
 
 _WINDOWS = {2: "two weeks", 4: "four weeks", 8: "eight weeks"}
-_BEGAN = {
-    Alarm.Signal.FALL: "Activity falling",
-    Alarm.Signal.RISE: "Activity rising",
-    Alarm.Signal.FEATURE: "Fewer events in use",
-    Alarm.Signal.LEAVING: "Users leaving",
-    Alarm.Signal.KEY_USER: "Most active user quiet",
-}
-_ENDED = {
-    Alarm.Outcome.RECOVERED: "back to usual",
-    Alarm.Outcome.SETTLED: "settled at the new level",
-}
 
 
 @dataclass(frozen=True)
@@ -87,13 +76,11 @@ def _note(weeks: RecentWeeks) -> str:
 def _marks(weeks: RecentWeeks) -> Iterator[charts.Mark]:
     """Where alarms began and ended, at the first point that has the day."""
     for alarm in weeks.alarms:
-        name = _BEGAN[Alarm.Signal(alarm.signal)]
-        if alarm.signal == Alarm.Signal.FALL and alarm.is_stopped:
-            name = "Activity stopped"
+        name = sentences.alarm_name(alarm)
         if (index := _index(weeks, alarm.since)) is not None:
             yield charts.Mark(index, f"{name} since {charts.day_label(alarm.since)}")
         if alarm.ended_on and (index := _index(weeks, alarm.ended_on)) is not None:
-            how = _ENDED.get(Alarm.Outcome(alarm.outcome), "ended")
+            how = sentences.ENDED.get(Alarm.Outcome(alarm.outcome), "ended")
             text = f"{name}: {how} on {charts.day_label(alarm.ended_on)}"
             yield charts.Mark(index, text, is_end=True)
 

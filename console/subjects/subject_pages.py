@@ -2,21 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from django.http import Http404
 from django.utils.safestring import SafeString
 
-from access.trail.scoring_changes import scoring_changes
+from access.trail.scoring_changes import describe_change, scoring_changes
 from console.subjects.activity_chart import ActivitySummary, activity_summary
-from console.subjects.scoring_marks import MEANING, describe_change
 from core import charts
 from core.time_format import format_ago
 from engagement.activity.reading import NO_ALARMS, AccountAlarms, alarms_by_account
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.models import Account, AccountEngagement, ScoreSet, Segment, Workspace
 from engagement.money import MRR_LABEL, format_cents, mrr_of
+from engagement.rules import license_events
 from engagement.scores import history, insights, metrics, people
 from engagement.scores.benchmarks import HISTORY_DAYS
 from engagement.scores.formula import Trend
@@ -27,7 +27,13 @@ from engagement.scores.metrics import AccountMetrics, Metrics
 from engagement.scores.people import Group, People
 from engagement.segments import members as segments
 
+# Of the marks in a chart that say that somebody changed how its workspace scores.
+MEANING = (
+    "All days are scored alike, by the latest definition that is computed, also those before a "
+    "change."
+)
 NOT_SCORED_MESSAGE = "This workspace has no scores yet. Reload the page in a moment."
+MAX_LICENSE_MARKS = 12
 # A score rarely comes from more event names.
 MAX_EVENTS_LISTED = 25
 # The history of an account with more users takes longer than a person likes to wait for a page.
@@ -122,7 +128,7 @@ def score_summary(
     """
     scope: Scope = "account" if isinstance(subject, Account) else "user"
     try:
-        score_set, row = _engagement_row(workspace, subject, scope)
+        score_set, row = engagement_row(workspace, subject, scope)
     except NotScored as reason:
         return ScoreSummary(scope, str(reason))
     is_brief = may_be_brief and getattr(row, "total_users", 0) > MANY_USERS
@@ -170,7 +176,7 @@ def score_summary(
     )
 
 
-def _engagement_row(workspace: Workspace, subject: Any, scope: Scope) -> tuple[ScoreSet, Any]:
+def engagement_row(workspace: Workspace, subject: Any, scope: Scope) -> tuple[ScoreSet, Any]:
     """The workspace's scores, and the subject's row in them. Raises NotScored."""
     score_set = workspace.scores
     if score_set is None or score_set.scored_day is None:
@@ -200,7 +206,7 @@ def _revenue(subject: Any, scope: Scope) -> Iterator[tuple[str, str]]:
 def score_history(workspace: Workspace, account: Account) -> ScoreSummary:
     """What the summary of a large account lacks: the chart and the metrics of all time."""
     try:
-        score_set, row = _engagement_row(workspace, account, "account")
+        score_set, row = engagement_row(workspace, account, "account")
     except NotScored as reason:
         return ScoreSummary("account", str(reason))
     totals = history.all_time_totals(score_set, "account", account.pk)
@@ -220,7 +226,7 @@ def score_activity(
     """What the summary of a large account lacks besides: its events and people, and the cause of
     the change."""
     try:
-        score_set, row = _engagement_row(workspace, account, "account")
+        score_set, row = engagement_row(workspace, account, "account")
     except NotScored as reason:
         return ScoreSummary("account", str(reason))
     activity = people.account_activity(score_set, account.pk, group, people_shown)
@@ -297,12 +303,23 @@ def _chart(workspace: Workspace, score_set: ScoreSet, row: Any) -> tuple[SafeStr
         title = f"Score and active users over the last {HISTORY_DAYS} days"
     labels = [charts.day_label(day.day) for day in days]
     changes = scoring_changes(workspace, days[0].day)
-    marks = [
-        charts.Mark(index, describe_change(change), kind="weights")
-        for change in changes
-        if (index := (change.day - days[0].day).days) < len(days)
+    events: list[tuple[date, str, charts.MarkKind]] = [
+        (each.day, describe_change(each), "weights") for each in changes
     ]
-    return charts.line(title, labels, series, top=100, marks=marks), MEANING if marks else ""
+    note = MEANING if events else ""
+    if isinstance(row, AccountEngagement):
+        events += [
+            (event.date, license_events.describe(event).removesuffix("."), "license")
+            for event in license_events.latest_of(
+                row.product_id, row.account.external_id, days[0].day, MAX_LICENSE_MARKS
+            )
+        ]
+    marks = [
+        charts.Mark(index, text, kind=kind)
+        for day, text, kind in sorted(events)
+        if (index := (day - days[0].day).days) < len(days)
+    ]
+    return charts.line(title, labels, series, top=100, marks=marks), note
 
 
 # --- Texts ----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -33,6 +33,7 @@ from console.subjects.license_card import license_card
 from console.subjects.license_moves import decide_move, move_questions
 from console.subjects.license_timeline import license_timeline
 from console.subjects.parting import PartableAdmin, describe_progress
+from console.subjects.timeline_page import timeline_page
 from core.time_format import format_ago
 from engagement.metric_names import Scope
 from engagement.models import Account, User, Workspace
@@ -52,6 +53,8 @@ class SubjectAdmin(ForgettableAdmin):
         *ForgettableAdmin.extra_views,
         ExtraView("export", permission="view", methods=("GET",), needs_row=False),
         ExtraView("line", permission="view", methods=("GET", "HEAD")),
+        ExtraView("timeline", permission="view", methods=("GET", "HEAD")),
+        ExtraView("latest", permission="view", methods=("GET", "HEAD")),
         ExtraView("save_view", permission="view", methods=("POST",), needs_row=False),
         ExtraView("delete_view", permission="view", methods=("POST",), needs_row=False),
     ]
@@ -118,9 +121,7 @@ class SubjectAdmin(ForgettableAdmin):
 
     def line_view(self, request: HttpRequest, subject: Any) -> HttpResponse:
         """The line in a row of the list, for a subject with very many counts."""
-        workspaces = subject_pages.product_workspaces(subject.product_id)
-        requested_id = request.GET.get(WORKSPACE_PARAM)
-        workspace = subject_pages.choose_workspace(workspaces, requested_id)
+        workspace = _chosen_workspace(request, subject)
         return HttpResponse(workspace and subject_line(workspace, self.list_scope, subject.pk))
 
     def save_view_view(self, request: HttpRequest) -> HttpResponseBase:
@@ -157,6 +158,10 @@ class SubjectAdmin(ForgettableAdmin):
             "workspaces": workspaces,
             "workspace": workspace,
             "summary": summary,
+            "timeline_urls": {
+                name: f"{self.view_url(name, obj)}?{request.GET.urlencode()}"
+                for name in ("timeline", "latest")
+            },
             "segment_links": [
                 (segment.name, subject_list_url(summary.scope, segment.workspace_id, segment.pk))
                 for segment in summary.segments
@@ -169,6 +174,26 @@ class SubjectAdmin(ForgettableAdmin):
         self, request: HttpRequest, workspace: Workspace, obj: Any
     ) -> subject_pages.ScoreSummary:
         return subject_pages.score_summary(workspace, obj, timezone.now())
+
+    def timeline_view(self, request: HttpRequest, subject: Any) -> HttpResponse:
+        """What happened to the subject in the last year."""
+        workspace = _chosen_workspace(request, subject)
+        page = timeline_page(workspace, subject, request.GET, timezone.now())
+        return self.render_page(
+            request,
+            "admin/engagement/timeline.html",
+            f"Timeline of {self.display_name(subject)}",
+            original=subject,
+            timeline=page,
+            workspace=workspace,
+            back=f"{self.view_url('change', subject)}?{request.GET.urlencode()}",
+        )
+
+    def latest_view(self, request: HttpRequest, subject: Any) -> HttpResponse:
+        """The part of the page with what happened last."""
+        workspace = _chosen_workspace(request, subject)
+        page = timeline_page(workspace, subject, QueryDict(), timezone.now(), is_brief=True)
+        return render(request, "admin/engagement/timeline_days.html", {"timeline": page})
 
 
 @admin.register(User)
@@ -312,8 +337,8 @@ class AccountAdmin(SubjectAdmin):
         return redirect(self.view_url("change", account))
 
 
-def _chosen_workspace(request: HttpRequest, account: Account) -> Workspace | None:
-    workspaces = subject_pages.product_workspaces(account.product_id)
+def _chosen_workspace(request: HttpRequest, subject: Any) -> Workspace | None:
+    workspaces = subject_pages.product_workspaces(subject.product_id)
     return subject_pages.choose_workspace(workspaces, request.GET.get(WORKSPACE_PARAM))
 
 

@@ -16,6 +16,24 @@ KAPPA = 20.0
 DAYS_PER_YEAR = 365.25
 _WEEKS = {14: "two weeks", 28: "four weeks", 56: "eight weeks"}
 
+_NAMES = {
+    Alarm.Signal.FALL: "Activity falling",
+    Alarm.Signal.RISE: "Activity rising",
+    Alarm.Signal.FEATURE: "Fewer events in use",
+    Alarm.Signal.LEAVING: "Users leaving",
+    Alarm.Signal.KEY_USER: "Most active user quiet",
+}
+ENDED = {
+    Alarm.Outcome.RECOVERED: "back to usual",
+    Alarm.Outcome.SETTLED: "settled at the new level",
+}
+
+
+def alarm_name(alarm: Alarm) -> str:
+    """What the alarm says, in a few words."""
+    is_stop = alarm.signal == Alarm.Signal.FALL and alarm.is_stopped
+    return "Activity stopped" if is_stop else _NAMES[Alarm.Signal(alarm.signal)]
+
 
 @dataclass(frozen=True)
 class Figures:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from django.db.models import OuterRef, QuerySet, Subquery
@@ -43,6 +44,12 @@ def last_of_account(product_id: int, path: str) -> Subquery:
     )
     last = events.order_by(*LATEST_FIRST)[:1]
     return Subquery(last.values(row=JSONObject(type="type", date="date")))
+
+
+def latest_of(product_id: int, cloud_id: str, since: date, limit: int) -> list[Any]:
+    """The latest events of the account since the day, without those that are withdrawn."""
+    events = events_of(product_id).filter(cloud_id=cloud_id, withdrawn_at=None, date__gte=since)
+    return list(events.order_by(*LATEST_FIRST)[:limit])
 
 
 def describe(event: Any) -> str:

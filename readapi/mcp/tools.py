@@ -29,8 +29,10 @@ from readapi.views.forecasts import ForecastList
 from readapi.views.license_events import LicenseEventList
 from readapi.views.rankings import ACCOUNTS, USERS, Ranking
 from readapi.views.segments import SegmentList, SegmentMembers
+from readapi.views.timeline import AccountTimeline
 from readapi.views.users import UserDetail, UserList
 from readapi.views.workspaces import WorkspaceList
+from trends.timeline.entries import EntryKind
 
 Json = dict[str, Any]
 MAX_MATCHES = 20
@@ -350,6 +352,26 @@ _TOOLS = [
         lambda call: _read(
             AccountDetail, call, ("account_id",), expand=",".join(AccountDetail.EXPANSIONS)
         ),
+    ),
+    Tool(
+        "what_happened",
+        "What happened to an account",
+        "What happened to an account in the last year, the latest day first: alarms begun and "
+        "ended, moves of its score, license events, segments entered and left, users who came and "
+        "were last seen, and changes of how the workspace scores.",
+        {
+            **_WORKSPACE,
+            **_ACCOUNT_ID,
+            "kinds": {
+                "type": "array",
+                "items": {"type": "string", "enum": list(EntryKind)},
+                "description": "Only these, by default all.",
+            },
+            **_PAGES,
+        },
+        ("account_id",),
+        schemas.page_of(records.TimelineEntry),
+        lambda call: _read(AccountTimeline, call, ("account_id",)),
     ),
     Tool(
         "explain_user",

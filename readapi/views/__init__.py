@@ -8,12 +8,14 @@ from readapi.views.forecasts import ForecastList
 from readapi.views.legacy import LegacyAccountView
 from readapi.views.license_events import LicenseEventList
 from readapi.views.segments import SegmentDetail, SegmentList, SegmentMembers
+from readapi.views.timeline import AccountTimeline
 from readapi.views.users import UserDetail, UserList
 from readapi.views.workspaces import WorkspaceDetail, WorkspaceList
 
 __all__ = [
     "AccountDetail",
     "AccountList",
+    "AccountTimeline",
     "AccountUsers",
     "BacktestList",
     "ChanceList",

@@ -18,7 +18,8 @@ from tests.admin.rows import Rows, quarantined, waiting
 REFUSED = {302, 403, 404}
 ONE_ROW = ["change", "history", "delete"]
 OWN_VIEWS = {
-    "engagement_account": ["license_move"],
+    "engagement_account": ["license_move", "timeline", "latest"],
+    "engagement_user": ["timeline", "latest"],
     "engagement_workspace": [
         *("backtest", "compute_backtest", "suggest_weights", "use_weights"),
         *("chances", "forecast"),

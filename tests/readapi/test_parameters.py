@@ -41,6 +41,7 @@ ACCEPTED: dict[str, list[str]] = {
     ],
     "/v2/accounts/{account}": ["workspace_id", "expand", "traits"],
     "/v2/accounts/{account}/users": ["workspace_id", *COMMON, *PAGING],
+    "/v2/accounts/{account}/timeline": ["workspace_id", "kinds", *PAGING],
     "/v2/users": ["workspace_id", *LOOK_UP, "email", "segment_id", *CHANGES],
     "/v2/users/{user}": ["workspace_id", "expand", "traits"],
     "/v2/segments": [

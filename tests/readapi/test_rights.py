@@ -37,6 +37,7 @@ READ: dict[str, tuple[str, set[str]]] = {
         {ACCOUNT},
     ),
     "AccountUsers": ("/v2/accounts/{account}/users?workspace_id={workspace}", {ACCOUNT, USER}),
+    "AccountTimeline": ("/v2/accounts/{account}/timeline?workspace_id={workspace}", {ACCOUNT}),
     "UserList": ("/v2/users?workspace_id={workspace}&expand=metrics", {USER}),
     "UserDetail": (
         "/v2/users/{user}?workspace_id={workspace}&expand=segments,events,history",

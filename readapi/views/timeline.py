@@ -1,0 +1,67 @@
+"""What happened to an account."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.utils import timezone
+from rest_framework.response import Response
+
+from readapi import pagination, parameters, queries
+from readapi.pagination import Order
+from readapi.records import TimelineEntry
+from readapi.views.base import ReadView
+from trends.timeline.entries import Entry, EntryKind
+from trends.timeline.reading import timeline
+
+
+class _EntryOrder(Order):
+    """Entries that are computed, the latest first."""
+
+    def sort(self, rows: Any, *, backwards: bool = False) -> Any:
+        return rows[::-1] if backwards else rows
+
+    def rows_after(self, rows: Any, position: tuple[int, ...], *, backwards: bool) -> Any:
+        if backwards:
+            return [row for row in rows if row.position > position]
+        return [row for row in rows if row.position < position]
+
+    def position(self, row: Any) -> tuple[int, ...]:
+        entry: Entry = row
+        return entry.position
+
+
+_ORDER = _EntryOrder(("day", "rank"), descending=True)
+
+
+class AccountTimeline(ReadView):
+    """What happened to an account in the last year, the latest day first: alarms, moves of its
+    score, license events, segments, people, kept traits, and changes of how the workspace scores.
+
+    Entries are computed at each request: late data, withdrawn license events, and forgotten users
+    change them. None names a user or a login.
+    """
+
+    PARAMETERS = ("workspace_id", "kinds", *parameters.PAGING_PARAMETERS)
+    READS = ("account",)
+
+    def build_response(self, account_id: int) -> Response:
+        kinds = [EntryKind(kind) for kind in parameters.kinds(self.parameters, [*EntryKind])]
+        request = pagination.parse_page_request(
+            self.parameters, f"accounts/{account_id}/timeline", _ORDER
+        )
+        workspace_id = parameters.workspace_id(self.parameters)
+        workspace = queries.workspace(self.product, workspace_id)
+        row = queries.account(workspace, account_id)
+        entries: Any = timeline(workspace, row, row.account, timezone.now().date(), kinds)
+        page = pagination.paginate(entries, _ORDER, request)
+        return self.page_response(page, list(_records(page.rows)))
+
+
+def _records(entries: Iterable[Any]) -> Iterable[TimelineEntry]:
+    for entry in entries:
+        yield {
+            "day": entry.day.isoformat(),
+            "kind": entry.kind,
+            "type": entry.type,
+            "text": f"{entry.text}.",
+        }
