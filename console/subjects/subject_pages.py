@@ -1,6 +1,6 @@
 """A user's or account's scores and metrics in one workspace, as text for their page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 
 from access.trail.scoring_changes import describe_change, scoring_changes
 from console.subjects.activity_chart import ActivitySummary, activity_summary
+from console.subjects.chart_days import DEFAULT_DAYS, ChartDays
 from core import charts
 from core.time_format import format_ago
 from engagement.activity.reading import NO_ALARMS, AccountAlarms, alarms_by_account
@@ -18,7 +19,6 @@ from engagement.models import Account, AccountEngagement, ScoreSet, Segment, Wor
 from engagement.money import MRR_LABEL, format_cents, mrr_of
 from engagement.rules import license_events
 from engagement.scores import history, insights, metrics, people
-from engagement.scores.benchmarks import HISTORY_DAYS
 from engagement.scores.formula import Trend
 from engagement.scores.history import AllTimeTotals, EventPoints
 from engagement.scores.insight_texts import format_percent
@@ -41,6 +41,10 @@ MANY_USERS = 500
 # The metrics that need all counts of a subject.
 OF_ALL_TIME: tuple[MetricName, ...] = ("overall_scored_events", "adoption_all_time")
 NO_TOTALS = AllTimeTotals(0, 0)
+KEY_METRICS: tuple[MetricName, ...] = (
+    *("active_users", "license_utilization", "frequency", "recently_scored_events", "adoption"),
+    *("percentile", "raw_score"),
+)
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,7 @@ def score_summary(
     may_be_brief: bool = False,
     group: Group = "active",
     people_shown: int = 0,
+    chart_days: ChartDays = DEFAULT_DAYS,
 ) -> ScoreSummary:
     """The subject's scores and metrics in the workspace.
 
@@ -132,7 +137,7 @@ def score_summary(
     except NotScored as reason:
         return ScoreSummary(scope, str(reason))
     is_brief = may_be_brief and getattr(row, "total_users", 0) > MANY_USERS
-    chart, note = (None, "") if is_brief else _chart(workspace, score_set, row)
+    chart, note = (None, "") if is_brief else _chart(workspace, score_set, row, chart_days)
     breakdown: Sequence[EventPoints] = ()
     shown_people = None
     if scope == "user":
@@ -145,7 +150,7 @@ def score_summary(
     alarms = alarms_by_account(score_set, [subject.pk]) if scope == "account" else {}
     own_alarms = alarms.get(subject.pk, NO_ALARMS)
     subject_insights = _insights(score_set, row, subject_metrics, own_alarms)
-    events = [EventChange(event) for event in breakdown]
+    events = by_difference(breakdown)
     change = subject_metrics.scores.complete_change
     return ScoreSummary(
         scope,
@@ -188,13 +193,21 @@ def engagement_row(workspace: Workspace, subject: Any, scope: Scope) -> tuple[Sc
     return score_set, row
 
 
+def by_difference(events: Iterable[EventPoints]) -> list[EventChange]:
+    """What moved the score most comes first, and then what has the most points."""
+    changes = [EventChange(event) for event in events]
+    return sorted(changes, key=lambda each: (-abs(each.points_change), -each.points.points))
+
+
 def _labeled_metrics(
     score_set: ScoreSet, subject_metrics: Metrics, now: datetime, is_brief: bool
 ) -> Iterator[tuple[str, str]]:
+    """Those of ``KEY_METRICS`` first: a page folds the others."""
     yield "Last active", _last_active(subject_metrics, now)
-    for name, text in metric_texts(score_set, subject_metrics).items():
-        if not (is_brief and name in OF_ALL_TIME):
-            yield METRICS[name].label, text
+    texts = metric_texts(score_set, subject_metrics)
+    for name in dict.fromkeys([*KEY_METRICS, *texts]):
+        if name in texts and not (is_brief and name in OF_ALL_TIME):
+            yield METRICS[name].label, texts[name]
 
 
 def _revenue(subject: Any, scope: Scope) -> Iterator[tuple[str, str]]:
@@ -203,7 +216,9 @@ def _revenue(subject: Any, scope: Scope) -> Iterator[tuple[str, str]]:
         yield MRR_LABEL, format_cents(cents)
 
 
-def score_history(workspace: Workspace, account: Account) -> ScoreSummary:
+def score_history(
+    workspace: Workspace, account: Account, chart_days: ChartDays = DEFAULT_DAYS
+) -> ScoreSummary:
     """What the summary of a large account lacks: the chart and the metrics of all time."""
     try:
         score_set, row = engagement_row(workspace, account, "account")
@@ -211,7 +226,7 @@ def score_history(workspace: Workspace, account: Account) -> ScoreSummary:
         return ScoreSummary("account", str(reason))
     totals = history.all_time_totals(score_set, "account", account.pk)
     texts = metric_texts(score_set, _compute_metrics(score_set, row, totals))
-    chart, note = _chart(workspace, score_set, row)
+    chart, note = _chart(workspace, score_set, row, chart_days)
     return ScoreSummary(
         "account",
         chart=chart,
@@ -230,7 +245,7 @@ def score_activity(
     except NotScored as reason:
         return ScoreSummary("account", str(reason))
     activity = people.account_activity(score_set, account.pk, group, people_shown)
-    events = [EventChange(event) for event in activity.events]
+    events = by_difference(activity.events)
     scores = _compute_metrics(score_set, row, NO_TOTALS).scores
     return ScoreSummary(
         "account",
@@ -290,36 +305,42 @@ def _insights(
     return insights.account_insights(score_set, row, subject_metrics, alarms)
 
 
-def _chart(workspace: Workspace, score_set: ScoreSet, row: Any) -> tuple[SafeString, str]:
-    """The chart, and what its marks mean."""
-    days = history.score_history(score_set, row)
-    series = [charts.Series("Score", [day.score for day in days])]
-    title = f"Score over the last {HISTORY_DAYS} days"
+def _chart(
+    workspace: Workspace, score_set: ScoreSet, row: Any, chart_days: ChartDays
+) -> tuple[SafeString, str]:
+    """The chart, and what its marks mean. Days before the first score that is known are a gap."""
+    scores = {each.day: each.score for each in history.score_history(score_set, row)}
+    days = chart_days.until(max(scores))
+    series = [charts.Series("Score", [scores.get(day) for day in days])]
+    title = f"Score over the last {chart_days.count} days"
     if isinstance(row, AccountEngagement):
-        numbers = people.active_users_by_day(score_set, row.account_id, [day.day for day in days])
+        numbers = people.active_users_by_day(score_set, row.account_id, days)
         # There may be counts that are not scored yet, but numbers on one page must agree.
         numbers[-1] = row.active_users
         series.append(charts.Series("Active users", numbers, on_right=True))
-        title = f"Score and active users over the last {HISTORY_DAYS} days"
-    labels = [charts.day_label(day.day) for day in days]
-    changes = scoring_changes(workspace, days[0].day)
+        title = f"Score and active users over the last {chart_days.count} days"
+    labels = [charts.day_label(day) for day in days]
     events: list[tuple[date, str, charts.MarkKind]] = [
-        (each.day, describe_change(each), "weights") for each in changes
+        (each.day, describe_change(each), "weights") for each in scoring_changes(workspace, days[0])
     ]
-    note = MEANING if events else ""
+    notes = [MEANING] if events else []
     if isinstance(row, AccountEngagement):
         events += [
             (event.date, license_events.describe(event).removesuffix("."), "license")
             for event in license_events.latest_of(
-                row.product_id, row.account.external_id, days[0].day, MAX_LICENSE_MARKS
+                row.product_id, row.account.external_id, days[0], MAX_LICENSE_MARKS
             )
         ]
     marks = [
         charts.Mark(index, text, kind=kind)
         for day, text, kind in sorted(events)
-        if (index := (day - days[0].day).days) < len(days)
+        if (index := (day - days[0]).days) < len(days)
     ]
-    return charts.line(title, labels, series, top=100, marks=marks), note
+    if len(days) > len(scores):
+        notes.append(f"Scores go back {len(scores)} days.")
+    ranges = chart_days.ranges()
+    chart = charts.line(title, labels, series, top=100, marks=marks, ranges=ranges, is_large=True)
+    return chart, " ".join(notes)
 
 
 # --- Texts ----------------------------------------------------------------------------------

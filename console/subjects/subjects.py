@@ -28,6 +28,7 @@ from console.subjects.account_people import (
     requested_group,
 )
 from console.subjects.chance_card import chance_lines
+from console.subjects.chart_days import ChartDays
 from console.subjects.forgetting import ForgettableAdmin
 from console.subjects.license_card import license_card
 from console.subjects.license_moves import decide_move, move_questions
@@ -173,7 +174,8 @@ class SubjectAdmin(ForgettableAdmin):
     def score_summary(
         self, request: HttpRequest, workspace: Workspace, obj: Any
     ) -> subject_pages.ScoreSummary:
-        return subject_pages.score_summary(workspace, obj, timezone.now())
+        days = ChartDays.of(request.GET, "user")
+        return subject_pages.score_summary(workspace, obj, timezone.now(), chart_days=days)
 
     def timeline_view(self, request: HttpRequest, subject: Any) -> HttpResponse:
         """What happened to the subject in the last year."""
@@ -297,6 +299,7 @@ class AccountAdmin(SubjectAdmin):
             may_be_brief=request.GET.get(HISTORY_PARAM) != "1",
             group=listed_group(requested_group(request.GET)),
             people_shown=PEOPLE_SHOWN,
+            chart_days=ChartDays.of(request.GET, "account"),
         )
 
     def _later_urls(self, request: HttpRequest, account: Account) -> dict[str, str]:
@@ -313,7 +316,8 @@ class AccountAdmin(SubjectAdmin):
     def score_history_view(self, request: HttpRequest, account: Account) -> HttpResponse:
         """The part of the page with the history of a large account."""
         workspace = _chosen_workspace(request, account)
-        summary = subject_pages.score_history(workspace, account) if workspace else None
+        days = ChartDays.of(request.GET, "account")
+        summary = subject_pages.score_history(workspace, account, days) if workspace else None
         return render(request, "admin/engagement/score_history.html", {"summary": summary})
 
     def activity_view(self, request: HttpRequest, account: Account) -> HttpResponse:

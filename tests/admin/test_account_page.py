@@ -75,8 +75,8 @@ def test_events_show_their_points_and_how_complete_days_changed(
     # An event that nobody does any more is listed, too.
     assert rows == [
         ["opened", "1", "9", "9", "9", "2", "+7"],
-        ["shared", "1", "1", "1", "1", "0", "+1"],
         ["exported", "1", "0", "0", "0", "3", "\N{MINUS SIGN}3"],
+        ["shared", "1", "1", "1", "1", "0", "+1"],
     ]
 
 

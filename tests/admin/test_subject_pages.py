@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from access.models import TrailEntry
 from access.trail.scoring_changes import ACCEPTED, MAX_CHANGES
+from console.subjects import subject_pages
 from core import charts
 from engagement.models import (
     Account,
@@ -30,6 +31,7 @@ from engagement.models import (
     Workspace,
 )
 from engagement.rescoring.rescore import rescore
+from engagement.scores.history import EventPoints
 from engagement.traits import Source, make_stamp
 from tests.admin.rows import NOON, Rows, a_user, an_account
 from tests.engagement.history import NOON as LATER
@@ -119,6 +121,28 @@ def test_a_page_draws_the_score_of_the_last_ninety_days(root: Client, acme_rows:
     assert "Score over the last 90 days" in html and "Score: 90 on 2 Mar" in html
 
 
+@pytest.mark.parametrize(("page", "counts"), [(user_page, (30, 90)), (account_page, (30, 90, 365))])
+def test_a_person_chooses_the_days_of_the_chart(
+    reader: Client, acme_rows: Rows, page: Any, counts: tuple[int, ...]
+) -> None:
+    workspace = acme_rows.workspace.pk
+    for count in counts:
+        html = reader.get(page(acme_rows, workspace=workspace, days=count)).content.decode()
+        chart = html.split('<figure class="eds-chart')[1].split("</figure>")[0]
+        assert chart.count('<th scope="row">') == count
+        links = unescape(chart.split("</nav>")[0])
+        assert re.findall(r'href="(.*?)"', links) == [
+            f"?workspace={workspace}&days={each}" for each in counts
+        ]
+        assert f'days={count}" aria-current="true">' in links
+        # Scores are kept for 90 days, and what is not known is no zero.
+        assert chart.count("<td>–</td>") == max(0, count - 90)
+        assert ("Scores go back 90 days." in html) == (count > 90)
+    for nonsense in ("", "31", "x", "-1"):
+        html = reader.get(page(acme_rows, days=nonsense)).content.decode()
+        assert 'days=90" aria-current="true">' in html
+
+
 def changed_scoring(
     rows: Rows, days_ago: int, *fields: str, person: str = "maya", note: str = ""
 ) -> None:
@@ -168,6 +192,26 @@ def test_a_chart_has_a_bounded_number_of_marks(reader: Client, acme_rows: Rows) 
     assert html.count("eds-chart-mark") == MAX_CHANGES
     assert "<b>2 Mar</b> maya changed weights" in html
     assert f"<li>{MAX_CHANGES - charts.MAX_MARKS_SAID} earlier in the table</li>" in html
+
+
+def test_what_moved_the_score_most_comes_first() -> None:
+    def points(name: str, points: int, yesterday: int, before: int) -> EventPoints:
+        return EventPoints(name, 1, 1, points, yesterday, before)
+
+    events = [points("most", 90, 5, 5), points("fell", 1, 0, 40), points("rose", 2, 30, 0)]
+    events += [points("few", 3, 5, 5)]
+    names = [each.points.name for each in subject_pages.by_difference(events)]
+    assert names == ["fell", "rose", "most", "few"]
+
+
+@pytest.mark.parametrize("page", [user_page, account_page])
+def test_six_metrics_are_shown_and_the_others_folded(
+    reader: Client, acme_rows: Rows, page: Any
+) -> None:
+    html = reader.get(page(acme_rows)).content.decode()
+    first, rest = html.split('<dl class="eds-metrics">')[1:3]
+    assert first.count("<dt>") == 6 and 'class="eds-more-metrics"' in first
+    assert "<dt>Last active</dt>" in first and "<dt>Raw score</dt>" in first + rest
 
 
 def test_metrics_have_labels_that_people_read(root: Client, acme_rows: Rows) -> None:
