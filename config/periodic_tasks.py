@@ -22,6 +22,7 @@ ROUTES = {
     "exports.tasks.*": {"queue": "marketplace"},
     # Backtests read for seconds, and scoring must not wait for them.
     "outcomes.tasks.*": {"queue": "marketplace"},
+    "trends.tasks.*": {"queue": "marketplace"},
 }
 
 
@@ -48,4 +49,5 @@ SCHEDULE = {
     "write scheduled exports": _every(60, "exports.tasks.run"),
     "maintain scheduled exports": _every(3600, "exports.tasks.maintain"),
     "compute backtests": _every(60, "outcomes.tasks.run"),
+    "compute figures of days": _every(60, "trends.tasks.run"),
 }

@@ -57,6 +57,8 @@ DESCRIPTIONS = {
     "exports.tasks.maintain": "Deletes runs of exports that are past their retention.",
     "outcomes.tasks.run": "Computes the backtests of workspaces that are missing, outdated, or "
     "requested.",
+    "trends.tasks.run": "Computes the figures of the day that is over, and of days whose counts "
+    "changed.",
 }
 # The counters of the jobs whose durations are recorded.
 COUNTERS = {

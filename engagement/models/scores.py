@@ -32,7 +32,8 @@ class ScoreSet(models.Model):
     the same raw scores, from low to high; empty if there is none. ``scored_event_name_count`` is
     the number of event names that the definition scores. All of these are computed together, and
     are stale when scores have changed since. The benchmarks of past days are to be computed again
-    from ``past_benchmarks_stale_from`` on.
+    from ``past_benchmarks_stale_from`` on, and the figures of days (``trends``) from
+    ``figures_stale_from`` on.
     """
 
     class State(models.TextChoices):
@@ -89,6 +90,8 @@ class ScoreSet(models.Model):
     benchmark_seconds = models.FloatField(default=0.0)
     # The first day whose benchmark is outdated because counts arrived later; None if there is none.
     past_benchmarks_stale_from = models.DateField(db_column="past_stale_from", null=True)
+    # As before, for the figures of days.
+    figures_stale_from = models.DateField(null=True)
     # The release before this one reads these two.
     past_benchmarks_at = models.DateTimeField(db_column="past_at", null=True)
     past_benchmarks_seconds = models.FloatField(

@@ -38,13 +38,15 @@ DAY = timedelta(days=1)
 
 
 def invalidate_from(score_sets: Collection[ScoreSet], day: date) -> None:
-    """Have the benchmarks from *day* on computed again, in the caller's transaction.
+    """Have the benchmarks and figures from *day* on computed again, in the caller's transaction.
 
     The caller holds the lock on scoring the product.
     """
-    is_earlier = Q(past_benchmarks_stale_from=None) | Q(past_benchmarks_stale_from__gt=day)
-    rows = ScoreSet.objects.filter(is_earlier, pk__in=[score_set.pk for score_set in score_sets])
-    rows.filter(scored_day__gt=day).update(past_benchmarks_stale_from=day)
+    ids = [score_set.pk for score_set in score_sets]
+    for name in ("past_benchmarks_stale_from", "figures_stale_from"):
+        is_earlier = Q((name, None)) | Q((f"{name}__gt", day))
+        rows = ScoreSet.objects.filter(is_earlier, pk__in=ids, scored_day__gt=day)
+        rows.update(**{name: day})
 
 
 def _stale_sets() -> QuerySet[ScoreSet]:

@@ -9,6 +9,14 @@ from engagement.models import Workspace
 WHOLE = 0
 # Scores from 0 to 100 in bands of ten points; the last one contains 100.
 BAND_COUNT = 10
+# The columns that every day has, and those that only a night knows.
+FIGURES = (
+    *("accounts", "daily_accounts", "weekly_accounts"),
+    *("new_accounts", "returned_accounts", "stopped_accounts"),
+    *("account_mean", "account_median", "account_bands"),
+    *("users", "daily_users", "weekly_users", "user_mean", "user_median", "user_bands"),
+)
+SEATS = ("seats", "active_seats")
 
 
 class DayFigures(models.Model):
@@ -22,12 +30,14 @@ class DayFigures(models.Model):
     Scores are those at the end of the day as shown, by the definition of ``score_set_id``. Means
     and medians are None without a subject; bands count subjects from low to high. Of accounts with
     licenses, ``seats`` sums what is licensed, and ``active_seats`` their weekly active users, at
-    most the seats of each; None without licenses.
+    most the seats of each; None without licenses, and of days before the first night: past seats
+    are not known.
 
     The row of the whole workspace (``segment_id`` is ``WHOLE``) is computed again when counts
     arrive late. That of a segment says what was known in the night after, because nobody knows who
-    would have been its members; ``entered`` and ``left`` are against the day before, None on its
-    first day and after its rule was edited. A segment of users has no figures of accounts.
+    would have been its members; ``entered`` and ``left`` are against the night before, None on its
+    first day and after its rule or what counts was edited. A segment of users has no figures of
+    accounts. One of accounts has no scores of users, and counts a user of two accounts twice.
     """
 
     pk = models.CompositePrimaryKey("workspace_id", "segment_id", "day")

@@ -8,8 +8,9 @@ from engagement.models import Product, Segment
 class SegmentRoster(models.Model):
     """The members of a segment in the last night, to be compared with those of the next.
 
-    ``members`` are their ids, sorted and packed (``trends.figures``). ``rule`` is the one that they
-    were found by: an edited rule begins again, so that an edit is not told as a move.
+    ``members`` are their ids, sorted and packed (``trends.figures.members``). ``rule`` is the one
+    that they were found by, with the score set: an edit of either begins again, so that it is not
+    told as a move.
     """
 
     segment = models.OneToOneField(
