@@ -28,6 +28,7 @@ GUIDES = {
         "clients": "Scripts and assistants",
         "admin": "The admin",
         "segments": "Segments",
+        "trends": "Trends",
         "licenses": "Licenses",
         "outcomes": "Outcomes",
         "notifications": "Notifications",

@@ -19,6 +19,7 @@ from marketplace.models import Connection, Ledger
 
 # The switcher lists as many products, and links to the list of all of them.
 MAX_PRODUCTS = 30
+TRENDS = "engagement_workspace_trends"
 
 # Parameters of a list that are no filters: search, page, order, all rows on one page, invalid ones.
 _NO_FILTERS = {"q", "p", "o", "all", "e", "_changelist_filters"}
@@ -145,7 +146,7 @@ class _Builder:
     def _is_root(self, product: Product) -> bool:
         if self.model in ("engagement_workspace", "engagement_product", "ingestion_ingestionlog"):
             return self.view == "change"
-        if self.view in ("index", "licenses"):
+        if self.view in ("index", "licenses", TRENDS):
             return "type" not in self.request.GET
         return self.model in sections.ROOTS and self.view == "changelist"
 
@@ -211,6 +212,8 @@ class _Builder:
                 if workspace
                 else _with(page, product__id__exact=product.pk)
             )
+        if section == "trends":
+            return _url(TRENDS, workspace.pk) if workspace else ""
         if section == "segments":
             page = _url("engagement_segment_changelist")
             return _with(page, workspace__id__exact=workspace.pk) if workspace else ""
@@ -275,7 +278,7 @@ class _Builder:
             yield Item("Logins", _url("auth_user_changelist"))
             if login := shown_login(self.request):
                 yield Item(login.get_username(), _url("auth_user_change", login.pk))
-        if self.view not in ("", "index", "changelist", "change", "jobs", "licenses"):
+        if self.view not in ("", "index", "changelist", "change", "jobs", "licenses", TRENDS):
             yield Item(self._step(self.view), "")
 
     def _step(self, view: str) -> str:
@@ -285,7 +288,7 @@ class _Builder:
         return sections.STEPS.get(view, view.replace("_", " ").capitalize())
 
     def _section_steps(self) -> Iterator[Item]:
-        if self.model == "licenses":
+        if self.model in ("licenses", TRENDS):
             url = self.product and self._section_url(self.section, self.product, self.workspace)
             yield Item(self._list_label(), url or "")
             if "type" in self.request.GET:

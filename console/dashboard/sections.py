@@ -4,6 +4,7 @@
 SECTIONS = {
     "index": "overview",
     "licenses": "licenses",
+    "engagement_workspace_trends": "trends",
     "engagement_account": "accounts",
     "engagement_user": "users",
     "engagement_segment": "segments",
@@ -27,6 +28,7 @@ SECTIONS = {
 }
 LABELS = {
     "overview": "Overview",
+    "trends": "Trends",
     "accounts": "Accounts",
     "users": "Users",
     "segments": "Segments",
@@ -83,6 +85,7 @@ STEPS = {
 WITHOUT_LICENSES = "Likely to go quiet"
 LIST_LABELS = {
     "licenses": "Licenses",
+    "engagement_workspace_trends": "Trends",
     "engagement_account": "Accounts",
     "engagement_user": "Users",
     "engagement_segment": "Segments",

@@ -30,6 +30,7 @@ from console.workspaces import (
     false_alarms,
     forecast_page,
     outcome_forms,
+    trends_page,
     what_if,
 )
 from console.workspaces.weight_forms import (
@@ -161,7 +162,10 @@ def _benchmark(workspace: Workspace, kind: SubjectKind) -> str:
 
 @admin.register(Workspace)
 class WorkspaceAdmin(
-    backtest_page.BacktestPages, chances_page.ChancePages, forecast_page.ForecastPages
+    backtest_page.BacktestPages,
+    chances_page.ChancePages,
+    forecast_page.ForecastPages,
+    trends_page.TrendPages,
 ):
     empty_text = "There are no workspaces yet. One says how users and accounts are scored."
     form = WorkspaceForm
@@ -190,6 +194,7 @@ class WorkspaceAdmin(
         *backtest_page.BacktestPages.extra_views,
         *forecast_page.ForecastPages.forecast_views,
         *chances_page.ChancePages.chance_views,
+        *trends_page.TrendPages.trend_views,
     )
     benchmarks = (
         "Benchmarks",
@@ -209,6 +214,7 @@ class WorkspaceAdmin(
                 "engagement/backtest.css",
                 "engagement/forecast.css",
                 "engagement/chances.css",
+                "engagement/trends.css",
             ]
         }
         js = [

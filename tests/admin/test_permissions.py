@@ -91,6 +91,7 @@ OWN_VIEWS = {
     "engagement_workspace_progress": For.MEMBERS,
     "engagement_workspace_backtest": For.MEMBERS,
     "engagement_workspace_forecast": For.MEMBERS,
+    "engagement_workspace_trends": For.MEMBERS,
     "engagement_workspace_chances": For.MEMBERS,
     "engagement_workspace_compute_backtest": For.MANAGERS,
     "engagement_workspace_suggest_weights": For.MANAGERS,

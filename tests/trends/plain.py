@@ -27,26 +27,28 @@ class World:
 
 def figures(world: World, scope: str, day: date) -> dict[str, Any]:
     """The figures of users or accounts of the whole workspace on the day."""
-    seen = world.users if scope == "user" else world.accounts
-    known = sum(first <= day for first in seen.values())
-    return of_subjects(world, scope, set(seen), day, known)
+    first_days = world.users if scope == "user" else world.accounts
+    number = sum(first <= day for first in first_days.values())
+    return of_subjects(world, scope, set(first_days), day, number)
 
 
-def of_subjects(world: World, scope: str, names: set[str], day: date, known: int) -> dict[str, Any]:
+def of_subjects(
+    world: World, scope: str, names: set[str], day: date, number: int
+) -> dict[str, Any]:
     """The figures of these users or accounts on the day, on which so many of them were known.
 
     The events of a user belong to the account also if a message named it only later.
     """
     plural = f"{scope}s"
-    shown = scores_on(world, scope, day)
-    scores = sorted(score for name in names if (score := shown.get(name, 0.0)))
-    scores = [0.0] * (known - len(scores)) + scores
+    by_name = scores_on(world, scope, day)
+    scores = sorted(score for name in names if (score := by_name.get(name, 0.0)))
+    scores = [0.0] * (number - len(scores)) + scores
     days = {name: active_days(world, scope, name, day) for name in names}
     bands = [0] * 10
     for score in scores:
         bands[min(9, int(score // 10))] += 1
     own: dict[str, Any] = {
-        plural: known,
+        plural: number,
         f"daily_{plural}": sum(day in own for own in days.values()),
         f"weekly_{plural}": sum(bool(own) and day - own[-1] < 7 * DAY for own in days.values()),
         f"{scope}_mean": sum(scores) / len(scores) if scores else None,

@@ -138,7 +138,7 @@ class _Span:
         benchmarks = self._benchmarks()
         counted = Counted(
             {name: np.zeros(len(self._days), np.int64) for name in FLAGS},
-            self._known(),
+            self._count_known(),
             np.zeros((len(self._days), TENTHS), np.int64),
             np.empty(0, FACT),
         )
@@ -169,10 +169,10 @@ class _Span:
             facts["daily_users"][places] = users["daily"]
             facts["weekly_users"][places] = users["weekly"]
         is_told = (facts["tenths"] > 0) | facts["weekly"] | facts["stopped"]
-        told: Array = facts[is_told]
-        return told
+        with_facts: Array = facts[is_told]
+        return with_facts
 
-    def _known(self) -> Array:
+    def _count_known(self) -> Array:
         """How many subjects were known at the end of each day."""
         statement = _KNOWN.format(
             engagement_table=self._kind.engagement_table,
@@ -183,8 +183,8 @@ class _Span:
         days = np.array([day.toordinal() for day, _ in rows], np.int64)
         sums = np.cumsum([0, *(number for _, number in rows)])
         ends = [day.toordinal() for day in self._days]
-        known: Array = sums[np.searchsorted(days, ends, side="right")]
-        return known
+        numbers: Array = sums[np.searchsorted(days, ends, side="right")]
+        return numbers
 
     # --- Benchmarks -------------------------------------------------------------------------
 
@@ -309,27 +309,29 @@ def _tenths(raw: Array, benchmarks: Benchmarks) -> Array:
     scale = np.array([benchmark or np.inf for benchmark in benchmarks.values()])
     scores = np.maximum(1.0, 100.0 * (1.0 - np.power(10.0, -raw / scale)))
     tenths = np.floor(scores * 10 + 0.5).astype(np.int16)
-    shown: Array = np.where((raw > 0) & np.isfinite(scale), tenths, 0)
-    return shown
+    displayed: Array = np.where((raw > 0) & np.isfinite(scale), tenths, 0)
+    return displayed
 
 
 # --- What is stored -------------------------------------------------------------------------
 
 
-def figures_of(scope: Scope, known: int, flags: Mapping[str, int], tenths: Array) -> dict[str, Any]:
+def figures_of(
+    scope: Scope, number: int, flags: Mapping[str, int], tenths: Array
+) -> dict[str, Any]:
     """The figures of the subjects, of which *tenths* is the histogram of displayed scores, by the
     names of ``DayFigures``."""
     plural = get_kind(scope).plural
     own = FLAGS if scope == "account" else FLAGS[:2]
     bands = tenths[:-1].reshape(BAND_COUNT, -1).sum(axis=1)
     bands[-1] += tenths[-1]
-    shown: dict[str, Any] = {"mean": None, "median": None, "bands": bands.tolist()}
+    scores: dict[str, Any] = {"mean": None, "median": None, "bands": bands.tolist()}
     if total := int(tenths.sum()):
         middle = np.searchsorted(tenths.cumsum(), [(total - 1) // 2, total // 2], side="right")
-        shown["mean"] = float((tenths * np.arange(TENTHS)).sum()) / total / 10
-        shown["median"] = float(middle.sum()) / 20
+        scores["mean"] = float((tenths * np.arange(TENTHS)).sum()) / total / 10
+        scores["median"] = float(middle.sum()) / 20
     return {
-        plural: known,
+        plural: number,
         **{f"{name}_{plural}": flags[name] for name in own},
-        **{f"{scope}_{name}": value for name, value in shown.items()},
+        **{f"{scope}_{name}": value for name, value in scores.items()},
     }

@@ -137,20 +137,20 @@ def _next_span(job: Job, score_set: ScoreSet, until: date) -> tuple[date, date] 
         rows, stale_from = _of_workspace(score_set), score_set.figures_stale_from
         if stale_from is not None:
             # What became stale meanwhile stays so.
-            marked = ScoreSet.objects.filter(pk=score_set.pk, figures_stale_from=stale_from)
-            if marked.update(figures_stale_from=None):
+            same_mark = ScoreSet.objects.filter(pk=score_set.pk, figures_stale_from=stale_from)
+            if same_mark.update(figures_stale_from=None):
                 rows.filter(day__gte=stale_from).update(score_set_id=_STALE)
         # A clock was ahead.
         DayFigures.objects.filter(workspace=score_set.workspace_id, day__gte=until).delete()
-        done = set(rows.filter(score_set_id=score_set.pk).values_list("day", flat=True))
+        computed = set(rows.filter(score_set_id=score_set.pk).values_list("day", flat=True))
     ((first,),) = sql.fetch(_FIRST_DAY, {"product": score_set.product_id})
     first = max(min(first or until, until - DAY), until - REPLAYED)
     days = [until - n * DAY for n in range(1, (until - first).days + 1)]
-    last = next((day for day in days if day not in done), None)
+    last = next((day for day in days if day not in computed), None)
     if last is None:
         return None
     first = max(first, last - (DAYS_PER_STEP - 1) * DAY)
-    while first in done:
+    while first in computed:
         first += DAY
     return first, last
 

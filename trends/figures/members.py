@@ -57,11 +57,11 @@ def note_night(
 
     Raises LeaseLost.
     """
-    stored = DayFigures.objects.filter(workspace=score_set.workspace_id, day=day)
-    done = set(stored.values_list("segment_id", flat=True))
+    rows = DayFigures.objects.filter(workspace=score_set.workspace_id, day=day)
+    stored_ids = set(rows.values_list("segment_id", flat=True))
     for scope in BOTH_SCOPES:
         for segment in members.usable_segments(score_set.workspace, scope):
-            if segment.pk not in done:
+            if segment.pk not in stored_ids:
                 try:
                     _note_segment(score_set, segment, day, facts[scope], seats, job)
                 except sql.StatementTimeout:
@@ -99,10 +99,10 @@ def _members(score_set: ScoreSet, segment: Segment, scope: Scope) -> Array:
     return np.sort(np.frombuffer(packed, _ID).astype(np.int64))
 
 
-def _figures(scope: Scope, facts: Array, known: int, seats: Array) -> dict[str, Any]:
+def _figures(scope: Scope, facts: Array, number: int, seats: Array) -> dict[str, Any]:
     tenths = np.bincount(facts["tenths"], minlength=TENTHS)
-    tenths[0] = known - tenths[1:].sum()
-    figures = figures_of(scope, known, {name: int(facts[name].sum()) for name in FLAGS}, tenths)
+    tenths[0] = number - tenths[1:].sum()
+    figures = figures_of(scope, number, {name: int(facts[name].sum()) for name in FLAGS}, tenths)
     if scope == "account":
         # A user of two accounts counts in both.
         figures |= {name: int(facts[name].sum()) for name in ("daily_users", "weekly_users")}
@@ -150,10 +150,10 @@ def _move(score_set: ScoreSet, segment: Segment, day: date, ids: Array) -> dict[
     )
     if before is None or before.rule != rule:
         return {"entered": None, "left": None}
-    known = unpack(before.members)
-    entered = np.setdiff1d(ids, known, assume_unique=True)
-    left = np.setdiff1d(known, ids, assume_unique=True)
-    if len(entered) + len(left) <= MOVES_PER_NIGHT:
+    ids_before = unpack(before.members)
+    entrants = np.setdiff1d(ids, ids_before, assume_unique=True)
+    leavers = np.setdiff1d(ids_before, ids, assume_unique=True)
+    if len(entrants) + len(leavers) <= MOVES_PER_NIGHT:
         SegmentMove.objects.bulk_create(
             (
                 SegmentMove(
@@ -164,12 +164,12 @@ def _move(score_set: ScoreSet, segment: Segment, day: date, ids: Array) -> dict[
                     day=day,
                     is_entry=is_entry,
                 )
-                for is_entry, moved in ((True, entered), (False, left))
+                for is_entry, moved in ((True, entrants), (False, leavers))
                 for subject_id in moved
             ),
             ignore_conflicts=True,
         )
-    return {"entered": len(entered), "left": len(left)}
+    return {"entered": len(entrants), "left": len(leavers)}
 
 
 def pack(ids: Array) -> bytes:
