@@ -6,6 +6,7 @@ import argparse
 import multiprocessing
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -13,8 +14,11 @@ from harness.command import run_command
 from harness.report import Report, Result, Table, progress
 from outcomes.forecasts.results import Measure, PastCount
 from outcomes.forecasts.simulation import believed_spreads, simulate
+from outcomes.statistics.rates import wilson
+from proofs import plots
 from proofs.forecast_worlds import World, months
 
+PROMISED, BARS = 0.8, (0.74, 0.86)
 # Months that have gone by when a quarter is forecast.
 HISTORY = 24
 # Few terms, many, one customer with 40% of all seats, several terms of a customer, months that
@@ -61,7 +65,7 @@ def walks(seed: int) -> Iterator[tuple[str, bool, float]]:
         past: list[PastCount] = []
         for number, month in enumerate(months(world, 12 * YEARS, seed)):
             spreads = believed_spreads(past[-36:])
-            sums = simulate(month.terms, spreads, [seed, number]).sums(0)[Measure.SEATS]
+            sums = simulate(month.terms, spreads, [seed, number]).sums([0])[Measure.SEATS]
             yield name, sums.low <= month.renewed <= sums.high, (sums.high - sums.low) / sums.due
             past.append(month.count)
 
@@ -81,14 +85,19 @@ def measure(options: argparse.Namespace) -> Report:
             progress(f"{number} of {options.worlds} seeds")
             for part, name, is_within, width in world:
                 rows_of[part, name].append((is_within, width))
-    rows = []
-    for (part, name), each in sorted(rows_of.items()):
+    rows, drawn = [], []
+    for (part, name), each in rows_of.items():
         within, widths = np.array(each, float).T
         share = round(float(within.mean()), 3)
         width = round(float(widths.mean()), 3)
+        if held := wilson(within.sum(), len(each)):
+            drawn.append(plots.Row(f"Of {part}", name, held))
         rows.append({"": f"{part}: {name}", "covered": share, "width": width, "of": len(each)})
-        yield Result(f"{part}: {name}: covered, at least", share, at_least=0.74)
-        yield Result(f"{part}: {name}: covered, at most", share, at_most=0.86)
+        yield Result(f"{part}: {name}: covered, at least", share, at_least=BARS[0])
+        yield Result(f"{part}: {name}: covered, at most", share, at_most=BARS[1])
+    if options.plot:
+        title = "80% intervals that held what happened"
+        plots.write_coverage(options.plot, title, drawn, PROMISED, BARS)
     yield Table(
         "Forecasts: 80% intervals that held, and their widths as shares of what was due", rows
     )
@@ -98,6 +107,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--worlds", type=int, default=200, help="quarters of each world")
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--processes", type=int, default=2, help="worlds at a time")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the coverage to FILE")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ import multiprocessing
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ from harness.report import Report, Result, Table, progress
 from outcomes.chances.model import PastCases, as_past_cases, learn, predict
 from outcomes.chances.proof import prove, walk_forward
 from outcomes.kinds import Outcome
+from outcomes.statistics.rates import wilson
+from proofs import plots
 from proofs.foresight_worlds import DECISIONS, Evaluations, evaluations
 
 Array = npt.NDArray[Any]
@@ -34,6 +37,16 @@ SIZES, LEAST_FOR_BARS = (100, 200, 400, 1_500), 200
 LEAST_CALIBRATED, LEAST_OF_TRUTH = 0.9, 0.5
 MOST_CLAIMS = 0.05
 NOTHING = "nothing"
+# Parts of the plot, each of the chances within a tenth, and the least number of them.
+TENTHS, LEAST_OF_A_POINT = 10, 50
+
+
+class World(NamedTuple):
+    """The figures of a world; and of each tenth of the chances that were told how many they were,
+    their sum, and how many were good."""
+
+    figures: Figures
+    tenths: Array
 
 
 def past_cases(planted: Evaluations) -> PastCases:
@@ -47,29 +60,30 @@ def past_cases(planted: Evaluations) -> PastCases:
     return as_past_cases(outcomes, days, planted.features)
 
 
-def evaluations_of(seed: int) -> list[tuple[str, Figures]]:
-    """The figures of a world of each size and decision."""
+def evaluations_of(seed: int) -> list[tuple[str, str, World]]:
+    """A world of each decision and size."""
     return [
-        (f"{number:,} evaluations, {decision} decides", figures)
+        (decision, f"{number:,} evaluations, {decision} decides", world)
         for decision in DECISIONS
         for number in SIZES
-        if (figures := judged(number, decision, seed))
+        if (world := judged(number, decision, seed))
     ]
 
 
-def judged(number: int, decision: str, seed: int) -> Figures:
+def judged(number: int, decision: str, seed: int) -> World | None:
     """What the proof says of a world, and what the truth would have said of the same evaluations;
-    nothing if the service says that there are too few."""
+    None if the service says that there are too few."""
     bought = BOUGHT[seed % len(BOUGHT)]
     planted = evaluations(number, decision, AGE, seed, bought)
     cases = past_cases(planted)
     proof = prove(cases)
     if proof is None:
-        return {}
-    own = ~np.isnan(walk_forward(cases)[0])
+        return None
+    told = walk_forward(cases)[0]
+    own = ~np.isnan(told)
     truth = float(((planted.chances - planted.is_good)[own] ** 2).mean())
     hits = [bin.observed.low <= bin.expected <= bin.observed.high for bin in proof.bins]
-    return {
+    figures = {
         "evaluations": number,
         "gain": proof.gain.value,
         "gain of the truth": proof.brier_of_share - truth,
@@ -78,6 +92,13 @@ def judged(number: int, decision: str, seed: int) -> Figures:
         "calibrated": sum(hits),
         **_intervals(cases, decision, bought),
     }
+    return World(figures, _tenths(told[own], cases.is_good[own]))
+
+
+def _tenths(told: Array, is_good: Array) -> Array:
+    places = np.minimum((told * TENTHS).astype(int), TENTHS - 1)
+    columns = (np.ones(len(told)), told, is_good.astype(float))
+    return np.array([np.bincount(places, column, TENTHS) for column in columns])
 
 
 def _intervals(cases: PastCases, decision: str, bought: float) -> Figures:
@@ -104,17 +125,36 @@ def _results(name: str, worlds: list[Figures]) -> Iterator[Result]:
         yield Result(f"{name}: bins calibrated", calibrated, at_least=LEAST_CALIBRATED)
 
 
+def _plot(path: Path, tenths: dict[str, Array]) -> None:
+    panels = [
+        plots.Panel(
+            f"{decision} decides",
+            [
+                (told / number, observed)
+                for number, told, good in own.T
+                if number >= LEAST_OF_A_POINT and (observed := wilson(good, number))
+            ],
+        )
+        for decision, own in tenths.items()
+    ]
+    plots.write_calibration(path, "Chances that were told, and what became of them", panels)
+
+
 # --- The command ----------------------------------------------------------------------------------
 
 
 def measure(options: argparse.Namespace) -> Report:
     all_figures: dict[str, list[Figures]] = defaultdict(list)
+    tenths = {decision: np.zeros((3, TENTHS)) for decision in DECISIONS}
     seeds = range(options.seed, options.seed + options.worlds)
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
         for number, worlds in enumerate(pool.imap_unordered(evaluations_of, seeds), 1):
             progress(f"{number} of {options.worlds} seeds")
-            for name, figures in worlds:
-                all_figures[name].append(figures)
+            for decision, name, world in worlds:
+                all_figures[name].append(world.figures)
+                tenths[decision] += world.tenths
+    if options.plot:
+        _plot(options.plot, tenths)
     rows = []
     for name, own in sorted(all_figures.items()):
         if own[0]["evaluations"] >= LEAST_FOR_BARS:
@@ -129,6 +169,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--worlds", type=int, default=40, help="worlds of each kind")
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--processes", type=int, default=2, help="worlds at a time")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the calibration to FILE")
 
 
 if __name__ == "__main__":

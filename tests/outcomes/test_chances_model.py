@@ -2,7 +2,9 @@
 claimed where there are too few."""
 
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import msgspec
 import numpy as np
@@ -25,7 +27,8 @@ from outcomes.chances.model import (
 from outcomes.chances.proof import LEAST_PREDICTED, prove, walk_forward
 from outcomes.chances.results import Evidence, Feature, Proof
 from outcomes.kinds import Outcome
-from proofs import foresight
+from outcomes.statistics.estimates import Estimate
+from proofs import foresight, plots
 from proofs.foresight_worlds import DECISIONS
 from tests.cases import each
 
@@ -299,9 +302,27 @@ def test_few_outcomes_prove_nothing(number: int) -> None:
 @each("decision", DECISIONS)
 def test_planted_chances_are_found(decision: str) -> None:
     """Worlds of ``proofs.foresight``, whose command has many."""
-    figures = foresight.judged(400, decision, 4)
+    world = foresight.judged(400, decision, 4)
+    assert world
+    figures, (told, expected, good) = world.figures, world.tenths
+    assert told.sum() >= 200 and (good <= told).all()
+    assert np.allclose(np.floor(10 * expected[told > 0] / told[told > 0]), np.flatnonzero(told))
     if decision == foresight.NOTHING:
         assert not figures["gains claimed"]
     else:
         assert figures["bins"] >= 5 and figures["calibrated"] >= figures["bins"] - 2
         assert figures["gain"] > 0.4 * figures["gain of the truth"] > 0.01
+
+
+def test_plots_have_what_was_expected_and_observed(tmp_path: Path) -> None:
+    share = Estimate(0.25, 0.125, 0.5, 40)
+    panels = [plots.Panel("some & all", [(0.5, share)])]
+    plots.write_calibration(tmp_path / "a.svg", "Calibration", panels)
+    rows = [plots.Row("a quarter", "few", share), plots.Row("a quarter", "many", share)]
+    plots.write_coverage(tmp_path / "b.svg", "Coverage", rows, 0.8, (0.74, 0.86))
+    for name, title, circles in (("a.svg", "Calibration", 1), ("b.svg", "Coverage", 2)):
+        text = (tmp_path / name).read_text()
+        root = ElementTree.fromstring(text)
+        assert root[0].text == title and text.count("<circle") == circles
+        assert "prefers-color-scheme: dark" in text
+    assert "some &amp; all" in (tmp_path / "a.svg").read_text()
