@@ -8,7 +8,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from pathlib import Path
 from typing import Any, LiteralString
@@ -29,8 +29,9 @@ from benchmarks.messages import generate  # noqa: E402
 from core import credentials  # noqa: E402
 from core.database import sql  # noqa: E402
 from core.jobs import kinds  # noqa: E402
-from core.jobs.run import request, run_due, run_kinds  # noqa: E402
+from core.jobs.run import finish, request, run_due, run_kinds  # noqa: E402
 from core.models import Job  # noqa: E402
+from engagement import changes  # noqa: E402
 from engagement import tasks as scoring  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
 from engagement.models import (  # noqa: E402
@@ -64,7 +65,11 @@ from notifications.watching.watches import assign_watch  # noqa: E402
 from outcomes.backtests import backtest as backtests  # noqa: E402
 from outcomes.backtests import storage  # noqa: E402
 from outcomes.backtests.effect import would_have_predicted  # noqa: E402
+from outcomes.chances import storage as chances  # noqa: E402
+from outcomes.forecasts import storage as forecasts  # noqa: E402
+from outcomes.forecasts.results import month_after  # noqa: E402
 from outcomes.kinds import Kind  # noqa: E402
+from outcomes.models import ChanceLook  # noqa: E402
 from outcomes.suggestions import storage as suggestions  # noqa: E402
 from outcomes.suggestions.jobs import compute as compute_suggestion  # noqa: E402
 
@@ -409,8 +414,54 @@ def suggest_weights(product_id: str) -> dict[str, Any]:
     return {**watch.read(), "page": f"{page}?kind={Kind.RENEWAL}"}
 
 
+def forecast_past(product_id: str) -> dict[str, Any]:
+    """Have a forecast of the quarter that began two months ago; the pages to open, and what each
+    must say."""
+    workspace = Workspace.objects.get(product=int(product_id))
+    first_day = month_after(timezone.now().date(), -2)
+    at = datetime(first_day.year, first_day.month, 1, 5, tzinfo=UTC)
+    look = {"looked_at": at, "score_set_id": workspace.scores_id}
+    ChanceLook.objects.update_or_create(workspace=workspace, defaults=look)
+    assert finish(forecasts.JOB, workspace.pk, lambda: at)
+    ChanceLook.objects.all().delete()
+    renewals, evaluations = (
+        reverse(f"admin:engagement_workspace_{name}", args=[workspace.pk])
+        for name in ("forecast", "chances")
+    )
+    return {
+        "pages": [
+            ("renewals", f"{renewals}?past={first_day:%Y-%m}", "who made the difference"),
+            ("renewals, a later page", f"{renewals}?page=200&measure=seats", 'rel="prev"'),
+            ("evaluations", evaluations, "How good such chances were"),
+            ("evaluations, a later page", f"{evaluations}?page=150", 'rel="prev"'),
+        ]
+    }
+
+
+def look_ahead(product_id: str, day: str) -> dict[str, Any]:
+    """Look at the chances of the product, and forecast its renewals; what that took, how many have
+    a chance, and how many accounts count as changed. *day* is now or tomorrow."""
+    workspace = Workspace.objects.get(product=int(product_id))
+    now = timezone.now() + timedelta(days=day == "tomorrow")
+    since, watch = changes.latest_stamp(workspace.product_id), Stopwatch()
+    for job in (chances.JOB, forecasts.JOB):
+        assert finish(job, workspace.pk, lambda: now), Job.objects.values_list("error")
+    figures = watch.read()
+    changed = "SELECT count(*) FROM engagement_subjectchange WHERE product_id = %(product)s"
+    parameters = {"product": workspace.product_id, "since": since}
+    ((count,),) = sql.fetch(changed + " AND stamp > %(since)s", parameters)
+    return {
+        **figures,
+        "chances": chances.of_workspace(workspace).count(),
+        "changed": count,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
 COMMANDS = {
     "backtest": backtest,
+    "forecast_past": forecast_past,
+    "look_ahead": look_ahead,
     "create_products": create_products,
     "score_all": score_all,
     "subscribe": subscribe,
