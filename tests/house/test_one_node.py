@@ -5,7 +5,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import LiteralString
 
 import msgspec
@@ -15,22 +15,31 @@ from django.test import Client
 from psycopg.errors import Diagnostic
 
 from core.database import sql, statistics
+from core.jobs import run
 from engagement import export
 from engagement.messages import Message
 from engagement.models import Product, Segment, TraitChange
 from engagement.recording.record import record
 from engagement.rescoring import rescore
+from engagement.rules import rules
 from engagement.search import lookup
 from engagement.segments import counts
+from engagement.segments.chances import chance_filter
+from engagement.segments.members import engagement_rows
 from harness.processes import until
 from ingestion.drain import message_ids
 from outcomes.backtests import backtest, effect, storage
+from outcomes.chances import storage as chances
+from outcomes.forecasts import storage as forecasts
+from outcomes.forecasts.results import Measure, month_after
 from outcomes.kinds import Kind
 from outcomes.settings import OutcomeSettings, to_json
+from outcomes.sources import licenses
 from outcomes.suggestions.suggesting import suggest
 from tests.database import needs_citus
 from tests.engagement.history import NOON, alias, group, identify, received, state, tell, track
-from tests.outcomes.worlds import Count, Fate, decide, definition, make_world, score_as
+from tests.outcomes.test_chances import an_open
+from tests.outcomes.worlds import DAY, Count, Fate, decide, definition, make_world, score_as
 from tests.readapi.scored import TODAY, account_id, fill, scores_of, user_id
 
 pytestmark = [needs_citus, pytest.mark.django_db]
@@ -148,6 +157,47 @@ def test_what_became_of_accounts(acme: Product, half_life: int | None) -> None:
     assert all(numbers[kind] for kind in (*kinds, Kind.DORMANCY)), numbers
     assert TraitChange.objects.filter(product=acme).count() == 2
     assert suggestion.suggested
+
+
+@pytest.mark.django_db(transaction=True)
+def test_chances_forecasts_and_what_asks_for_them(acme: Product, acme_token: str) -> None:
+    """The jobs, conditions on chances, and what the read API says of them."""
+    names = [f"past {number}" for number in range(60)]
+    kinds = {Kind.EVALUATION: 30, Kind.RENEWAL: 365, Kind.MONTHLY_STAY: 90}
+    counts = [
+        Count(name, 1, "opened", ago) for name in [*names, "open"] for ago in (2, 15, 40, 100, 200)
+    ]
+    world = make_world(acme, counts, dict.fromkeys([*names, "open"], TODAY - 400 * DAY))
+    fates = [
+        Fate(name, kind, 1 + n % 30, n % 2 > 0, began_before=began)
+        for kind, began in kinds.items()
+        for n, name in enumerate(names)
+    ]
+    decide(world, fates)
+    ahead = [an_open(f"{kind} ahead", 10, 20, kind, cloud_id="open") for kind in kinds]
+    licenses.replace(acme.pk, [row.license for row in ahead], ahead)
+    score_as(acme, definition(7))
+    workspace = acme.workspaces.select_related("scores", "product").get()
+    month = month_after(TODAY, 0)
+    with one_node():
+        for day in (month_after(month, -1), TODAY):
+            at = datetime.combine(day, time(12), UTC)
+            for job in (chances.JOB, forecasts.JOB):
+                assert run.finish(job, workspace.pk, lambda at=at: at)  # type: ignore[misc]
+        own = forecasts.latest(workspace)[Kind.RENEWAL]
+        assert own.months[0].terms and own.past[0].terms
+        assert forecasts.decisive_terms(workspace, own, own.past[0], Measure.SEATS) == []
+        forecasts.rename_licenses(acme.pk, ["of ahead"], "")
+        scores = scores_of(workspace)
+        for name in rules.CHANCES:
+            condition = rules.ChanceCondition(name, "at_least", 1)
+            matches = chance_filter(condition, scores)
+            assert list(engagement_rows(scores, "account").filter(matches))
+    client = Client(headers={"authorization": f"Bearer {acme_token}"})
+    for address in ("chances", "chances?kind=renewal", "forecasts"):
+        with one_node():
+            response = client.get(f"/v2/workspaces/{workspace.pk}/{address}")
+        assert response.status_code == 200 and response.json()["data"], address
 
 
 @pytest.mark.django_db(transaction=True)
