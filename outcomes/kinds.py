@@ -45,7 +45,8 @@ class Outcome:
     evidence of it. ``answered_on`` is the first day on which the customer had said it, by
     cancelling, unsubscribing, or renewing early; None before the day itself. ``began_on`` is the
     first day of what was decided, such as the term or the evaluation. ``seats`` are those of its
-    last state, None if unknown.
+    last state, None if unknown, and ``earlier_seats`` those that it had before, each with the first
+    day on which it had others.
     """
 
     account_id: int
@@ -56,6 +57,11 @@ class Outcome:
     answered_on: date | None
     began_on: date
     seats: int | None = None
+    earlier_seats: tuple[tuple[date, int | None], ...] = ()
+
+    def seats_on(self, day: date) -> int | None:
+        """The seats that it had at the end of the day."""
+        return next((seats for until, seats in self.earlier_seats if day < until), self.seats)
 
     def is_answered(self, day: date) -> bool:
         """Whether somebody could know on the day what becomes of it: a prediction of then is

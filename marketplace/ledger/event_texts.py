@@ -92,7 +92,7 @@ def _details(details: Mapping[str, Any]) -> Iterator[str]:
     if type := details.get("type"):
         yield _text(type)
     if reason := details.get("reason_text") or details.get("reason"):
-        yield f"reason: {reason_text(_text(reason))}"
+        yield f"reason: {reason_text(_text(reason)).rstrip('.')}"
 
 
 _LICENSE = {"to": "to license", "from": "from license"}

@@ -3,6 +3,7 @@
 Days are UTC, and ends are exclusive: a license that ends on a day is no longer paid on it.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -261,6 +262,12 @@ class LicenseInputs:
     def sale_date(self) -> date | None:
         """The day on which a trial was bought."""
         return read_day(self.fact("evaluationSaleDate"))
+
+    @property
+    def seats_asked(self) -> int | None:
+        """The seats that the customer of a trial may need."""
+        number = self.fact("evaluationOpportunitySize")
+        return int(number) if re.fullmatch("[0-9]{1,9}", number) else None
 
     @property
     def is_sandbox(self) -> bool:

@@ -5,9 +5,11 @@ rates leave out has a label with the reason.
 """
 
 import datetime
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise
 
 from marketplace.ledger.inputs import Kind
 from marketplace.ledger.relations import Relations
@@ -38,7 +40,8 @@ class Label:
     ``known_on`` and ``decided_on`` are None while it is open. ``answered_on`` is a day before
     ``due`` on which the customer had said it: by cancelling, by unsubscribing, or by renewing,
     buying, or leaving early. ``seats`` are those of its last state, ``cents`` what its sales add up
-    to; None if unknown.
+    to; None if unknown. ``earlier_seats`` are those of its states before, each with the first day
+    on which it had others.
     """
 
     license: str
@@ -53,6 +56,7 @@ class Label:
     seats: int | None
     cents: int | None = None
     is_annual: bool = False
+    earlier_seats: tuple[tuple[str, int | None], ...] = ()
 
 
 _LABELED = (Kind.PAID, Kind.INTERNAL)
@@ -96,6 +100,7 @@ def _row(kind: outcomes.Kind, label: Label, result: str) -> OutcomeRow:
         exclusion=str(label.exclusion or ""),
         seats=label.seats,
         cents=label.cents,
+        earlier_seats=json.dumps(label.earlier_seats) if label.earlier_seats else None,
     )
 
 
@@ -138,6 +143,11 @@ def _label_term(
         stage.last.seats,
         cents,
         period == "annual" or (not period and (due - stage.start).days >= _ANNUAL),
+        tuple(
+            (row.as_of.isoformat(), before.seats)
+            for before, row in pairwise(stage.rows)
+            if before.seats != row.seats
+        ),
     )
 
 
@@ -266,5 +276,5 @@ def _label_trial(life: Life, stage: Stage, events: list[Event]) -> Label:
         event.date if event else None,
         _answered_on(life, stage, due, [*cancelled, event]),
         _exclusion(life, stage, outcome),
-        stage.last.seats,
+        stage.last.seats or life.inputs.seats_asked,
     )

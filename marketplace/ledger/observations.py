@@ -34,7 +34,12 @@ STATE_FIELDS: Final = (
     "upgradeEvaluationStartDate",
 )
 # Only rows with data insights have these, so their absence means nothing.
-FACT_FIELDS: Final = ("installedOnSandbox", "evaluationLicense", "evaluationSaleDate")
+FACT_FIELDS: Final = (
+    *("installedOnSandbox", "evaluationLicense", "evaluationSaleDate"),
+    "evaluationOpportunitySize",
+)
+# What a field has that tells nothing. Paid licenses no longer say what was asked for.
+_NOTHING: Final = {"evaluationOpportunitySize": ("NA", "")}
 # The ids of a license, the surest first.
 NAME_FIELDS: Final = ("appEntitlementNumber", "appEntitlementId", "licenseId", "addonLicenseId")
 _LINK_FIELDS: Final = {
@@ -176,7 +181,11 @@ def _update(entry: _Entry, row: ParsedLicense, now: datetime) -> SeenState | Non
     """Bring the entry up to date. Returns the state if it is another than the latest."""
     today = now.astimezone(UTC).date()
     encoded, digest = encode_state(row.fields)
-    facts: dict[str, Any] = {name: row.fields[name] for name in FACT_FIELDS if name in row.fields}
+    facts: dict[str, Any] = {
+        name: row.fields[name]
+        for name in FACT_FIELDS
+        if name in row.fields and row.fields[name] not in _NOTHING.get(name, ())
+    }
     links = _links(row.fields)
     is_known = facts.items() <= entry.facts.items() and links <= entry.links
     if digest == entry.digest and is_known and entry.is_listed and entry.key == row.key:

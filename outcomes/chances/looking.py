@@ -56,7 +56,9 @@ def past_cases(
     pairs.sort(key=lambda pair: (pair[0], pair[1].account_id))
     features = load_features(score_set, [(outcome.account_id, day) for day, outcome in pairs])
     own = [pair for pair in pairs if (pair[1].account_id, pair[0]) in features]
-    values = [(*features[outcome.account_id, day], _seats(outcome.seats)) for day, outcome in own]
+    values = [
+        (*features[outcome.account_id, day], _seats(outcome.seats_on(day))) for day, outcome in own
+    ]
     return as_past_cases([outcome for _, outcome in own], [day for day, _ in own], values)
 
 
@@ -171,9 +173,14 @@ class Look:
         if row.coefficients is None:
             share = wilson(row.good, row.outcomes)
             assert share is not None, "There are outcomes."
-            return Chances(
-                *(np.full(len(values), x) for x in (share.value, share.low, share.high))
-            ), []
+            # Nothing is certain because a few ended alike: half an outcome of each kind more.
+            value = share.value if 0 < row.good < row.outcomes else _likely(row)
+            return Chances(*(np.full(len(values), x) for x in (value, share.low, share.high))), []
         model = msgspec.convert(row.coefficients, Model)
         past = self._past if self.kind in licenses.KINDS else None
         return predict(model, values), evidence(model, values, past)
+
+
+def _likely(row: ChanceModel) -> float:
+    """The mean of Jeffreys' posterior of the share of good outcomes."""
+    return (row.good + 0.5) / (row.outcomes + 1)

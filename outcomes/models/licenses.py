@@ -14,7 +14,9 @@ class LicenseOutcome(models.Model):
     decided: the day of the purchase, of the churn, or of the renewal. Both ``known_on`` and
     ``decided_on`` are None while nobody knows. ``answered_on`` is a day before ``day`` on which the
     customer had said it. ``seats`` are those of its last state, and ``cents`` what it cost in US
-    cents, if known. The rows of a license are written with its events.
+    cents, if known. ``earlier_seats`` has the seats that it had before, oldest first, each with the
+    first day on which it had others; None if it had the same all the time. The rows of a license
+    are written with its events.
     """
 
     pk = models.CompositePrimaryKey("product_id", "license", "kind", "day")
@@ -31,6 +33,7 @@ class LicenseOutcome(models.Model):
     exclusion = models.CharField(max_length=20, blank=True)
     seats = models.IntegerField(null=True)
     cents = models.BigIntegerField(null=True)
+    earlier_seats = models.JSONField(null=True)
 
     class Meta:
         constraints = [

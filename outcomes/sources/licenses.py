@@ -4,9 +4,10 @@ Days are UTC. An account is found by the license's Cloud ID when outcomes are re
 come later than the license, and be forgotten before it.
 """
 
+import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date
-from typing import LiteralString, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 
 from core.database import sql
 from outcomes.kinds import Exclusion, Kind, Outcome, OutcomeSet
@@ -31,12 +32,13 @@ class OutcomeRow(NamedTuple):
     exclusion: str
     seats: int | None
     cents: int | None
+    earlier_seats: str | None = None
 
 
 # --- Writing --------------------------------------------------------------------------------
 
 _STORED: LiteralString = f"""
-    SELECT {", ".join(OutcomeRow._fields)} FROM outcomes_licenseoutcome
+    SELECT {", ".join(OutcomeRow._fields[:-1])}, earlier_seats::text FROM outcomes_licenseoutcome
     WHERE product_id = %(product)s AND license = ANY(%(licenses)b::text[])
 """
 _DELETE: LiteralString = """
@@ -47,25 +49,30 @@ _DELETE: LiteralString = """
 """
 _UPSERT: LiteralString = """
     INSERT INTO outcomes_licenseoutcome (product_id, license, kind, day, cloud_id, began_on,
-        known_on, answered_on, decided_on, result, exclusion, seats, cents)
+        known_on, answered_on, decided_on, result, exclusion, seats, cents, earlier_seats)
     SELECT %(product)s, k.* FROM unnest(%(license)b::text[], %(kind)b::text[], %(day)b::date[],
         %(cloud_id)b::text[], %(began_on)b::date[], %(known_on)b::date[], %(answered_on)b::date[],
         %(decided_on)b::date[], %(result)b::text[], %(exclusion)b::text[], %(seats)b::int[],
-        %(cents)b::bigint[]) AS k
+        %(cents)b::bigint[], %(earlier_seats)b::jsonb[]) AS k
     ON CONFLICT (product_id, license, kind, day) DO UPDATE
     SET cloud_id = excluded.cloud_id, began_on = excluded.began_on, known_on = excluded.known_on,
         answered_on = excluded.answered_on, decided_on = excluded.decided_on,
         result = excluded.result, exclusion = excluded.exclusion, seats = excluded.seats,
-        cents = excluded.cents
+        cents = excluded.cents, earlier_seats = excluded.earlier_seats
 """
+
+
+def stored_rows(product_id: int, licenses: Sequence[str]) -> list[OutcomeRow]:
+    """The outcomes of these licenses."""
+    parameters = {"product": product_id, "licenses": list(licenses)}
+    return [OutcomeRow(*row) for row in sql.fetch(_STORED, parameters)]
 
 
 def replace(product_id: int, licenses: Sequence[str], rows: Iterable[OutcomeRow]) -> int:
     """Have these licenses have these outcomes, of which the last of one key counts. Returns how
     many rows were written or deleted; equal ones are not written again."""
     new = {row[:3]: row for row in rows}
-    parameters = {"product": product_id, "licenses": list(licenses)}
-    stored = {row[:3]: row for row in sql.fetch(_STORED, parameters)}
+    stored = {row[:3]: row for row in stored_rows(product_id, licenses)}
     changed = [new[key] for key in sorted(new) if stored.get(key) != new[key]]
     obsolete = sorted(stored.keys() - new.keys())
     if changed:
@@ -108,7 +115,8 @@ _READ: LiteralString = """
                row_number() OVER (PARTITION BY reason
                    ORDER BY hashtextextended(license || ' ' || day, 0), license, day) AS place
         FROM units u)
-    SELECT reason, total, account_id, day, result, known_on, answered_on, began_on, seats
+    SELECT reason, total, account_id, day, result, known_on, answered_on, began_on, seats,
+           earlier_seats
     FROM numbered
     WHERE place <= CASE WHEN reason = '' THEN %(limit)s ELSE 1 END
     ORDER BY day, account_id, license
@@ -119,10 +127,11 @@ def read(product_id: int, kind: Kind, today: date, limit: int) -> OutcomeSet:
     """The outcomes of the product's licenses that were known on that day."""
     parameters = {"product": product_id, "kind": kind.value, "today": today, "limit": limit}
     outcomes, totals = [], {}
-    for reason, total, account, day, result, *more in sql.fetch(_READ, parameters):
+    for reason, total, account, day, result, *more, earlier in sql.fetch(_READ, parameters):
         totals[reason] = total
         if not reason:
-            outcomes.append(Outcome(account, day, result in _GOOD, result, *more))
+            outcome = Outcome(account, day, result in _GOOD, result, *more)
+            outcomes.append(dataclasses.replace(outcome, earlier_seats=_earlier_seats(earlier)))
     count = totals.pop("", 0)
     return OutcomeSet(
         kind,
@@ -131,6 +140,10 @@ def read(product_id: int, kind: Kind, today: date, limit: int) -> OutcomeSet:
         revision_of(product_id),
         count if count > len(outcomes) else None,
     )
+
+
+def _earlier_seats(stored: Sequence[Any] | None) -> tuple[tuple[date, int | None], ...]:
+    return tuple((date.fromisoformat(until), seats) for until, seats in stored or ())
 
 
 def kinds_of(product_id: int) -> Collection[Kind]:

@@ -26,9 +26,9 @@ TODAY = date(2026, 9, 24)
 
 def test_the_same_seed_and_day_give_the_same_licenses() -> None:
     vendor = create_vendor(SEED)
-    records = showcase_licenses(vendor, SEED, 60, TODAY)
-    assert records == showcase_licenses(vendor, SEED, 60, TODAY)
-    assert len(records) == 60
+    records = showcase_licenses(vendor, SEED, 300, TODAY)
+    assert records == showcase_licenses(vendor, SEED, 300, TODAY)
+    assert len(records) == 300
     (parent,) = [record for record in records if _is_for_several_sites(record)]
     assert parent["tier"] == MULTI_INSTANCE_TIER
     links = [record["multiInstanceEntitlementNumber"] for record in records if _is_linked(record)]
@@ -47,7 +47,7 @@ def _is_linked(record: Record) -> bool:
 def test_an_account_has_an_evaluation_that_ends_soon(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
-    simulator.feed.add(*showcase_licenses(simulator.vendor, SEED, 60, NOON.date()))
+    simulator.feed.add(*showcase_licenses(simulator.vendor, SEED, 300, NOON.date()))
     assert work(connection).state == RunState.SUCCEEDED
     for number, days in EVALUATIONS.items():
         account = traits(acme, create_site(SEED, number).cloud_id)
@@ -61,7 +61,7 @@ def test_an_account_has_an_evaluation_that_ends_soon(
 def test_an_account_tries_a_higher_edition(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
-    simulator.feed.add(*showcase_licenses(simulator.vendor, SEED, 60, NOON.date()))
+    simulator.feed.add(*showcase_licenses(simulator.vendor, SEED, 300, NOON.date()))
     assert work(connection).state == RunState.SUCCEEDED
     account = traits(acme, create_site(SEED, EDITION_TRIAL_SITE).cloud_id)
     edition, tried = account["am.appEdition"], account["am.upgradeEvaluatingEdition"]

@@ -1,5 +1,6 @@
 """Chances are found in the background each night, and nothing stays of what is decided or gone."""
 
+import json
 from datetime import datetime, timedelta
 
 import msgspec
@@ -16,7 +17,7 @@ from engagement.removal.jobs import DELETE_PRODUCT
 from engagement.segments.chances import ShownChance
 from outcomes import tasks
 from outcomes.chances import jobs, looking, storage
-from outcomes.chances.results import Evidence, Totals
+from outcomes.chances.results import Evidence, Feature, Totals
 from outcomes.kinds import Kind
 from outcomes.models import ChanceLook, ChanceModel, LicenseOutcome, LicenseRevision, StoredForecast
 from outcomes.reading import QUEUE
@@ -230,6 +231,26 @@ def test_a_kind_that_is_turned_off_has_no_chances(world: World) -> None:
     world.product.workspaces.update(outcomes={"off": ["evaluation"]})
     work(NOON + DAY)
     assert chances(world) == {}
+
+
+def test_past_cases_have_the_seats_of_their_day(world: World) -> None:
+    """Who leaves may give up seats first: that is not known on day 7."""
+    later = f'[["{TODAY - 5 * DAY}", 300]]'
+    LicenseOutcome.objects.exclude(known_on=None).update(seats=1, earlier_seats=json.loads(later))
+    own = workspace_of(world)
+    assert own.scores is not None
+    cases = looking.past_cases(own, own.scores, Kind.EVALUATION, 7, TODAY)
+    seats = cases.values[:, list(Feature).index(Feature.SEATS)]
+    assert len(seats) == PAST and set(seats) == {300}
+    assert {outcome.seats for outcome in cases.outcomes} == {1}
+
+
+def test_a_few_that_all_ended_alike_make_nothing_certain(acme: Product) -> None:
+    world = evaluation_world(acme, 30)
+    LicenseOutcome.objects.exclude(known_on=None).update(result="bought")
+    work(NOON)
+    for row in chances(world).values():
+        assert row.is_share and row.chance == 30.5 / 31 and row.low < row.chance < row.high == 1
 
 
 def test_terms_have_chances_of_several_models(world: World) -> None:

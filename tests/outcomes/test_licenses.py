@@ -94,6 +94,21 @@ def test_an_outcome_is_of_the_account_that_has_the_licenses_id(
     assert read(globex) == OutcomeSet(Kind.RENEWAL, [], {}, 0)
 
 
+def test_the_seats_of_a_day_are_those_of_the_state_it_had(acme: Product) -> None:
+    an_account(acme, "site", DUE - 300 * DAY)
+    changed = (DUE - 90 * DAY, DUE - 20 * DAY)
+    earlier = f'[["{changed[0]}", 40], ["{changed[1]}", null]]'
+    row = a_row(seats=5, earlier_seats=earlier)
+    assert (store(acme, row), store(acme, row)) == (1, 0)
+    assert licenses.stored_rows(acme.pk, ["E-1"]) == [row]
+    (outcome,) = read(acme).outcomes
+    days = {ago: outcome.seats_on(DUE - ago * DAY) for ago in (200, 91, 90, 21, 20, 1)}
+    assert days == {200: 40, 91: 40, 90: None, 21: None, 20: 5, 1: 5}
+    assert store(acme, a_row(seats=5)) == 1
+    (outcome,) = read(acme).outcomes
+    assert outcome.seats_on(DUE - 200 * DAY) == 5
+
+
 def test_results_are_good_or_not(acme: Product) -> None:
     an_account(acme, "site", date(2020, 1, 1))
     results = ["renewed", "renewed_lower", "stayed", "bought", "churned", "not_bought"]

@@ -93,6 +93,25 @@ def test_a_renewal_is_lower_if_the_next_term_has_fewer_seats() -> None:
         assert (last.outcome, last.seats) == (Outcome.CHURNED, seats)
 
 
+def test_the_seats_that_a_term_had_before_are_known_by_their_days() -> None:
+    label, *_ = labels(
+        a_life(
+            "01-01 C a 01-01→04-01 10", "02-10 C a 01-01→04-01 25", "03-05 C i 01-01→04-01 25",
+            "03-20 C a 01-01→04-01 5",
+        )
+    )  # fmt: skip
+    assert label.seats == 5
+    assert label.earlier_seats == ((f"{day('02-10')}", 10), (f"{day('03-20')}", 25))
+    (label,) = labels(a_life("01-01 C a 01-01→02-01 10"))
+    assert label.earlier_seats == ()
+
+
+def test_the_seats_of_a_trial_are_those_that_were_asked_for() -> None:
+    own = a_life("01-01 E a 01-01→02-01", facts={"evaluationOpportunitySize": "250"})
+    (label,) = label_trials(own, [])
+    assert label.seats == 250
+
+
 def test_a_renewal_by_another_license_of_the_site_may_be_lower() -> None:
     before = a_life("01-01 C a 01-01→02-01 10", look="03-15")
     after = a_life("02-01 C a 02-01→03-01 5", look="02-15")
