@@ -3,11 +3,13 @@
 Each kind is on sites that otherwise have one ordinary license, in place of that license.
 """
 
+from collections.abc import Iterator
 from datetime import date, timedelta
-from itertools import islice
+from itertools import chain, islice
 from random import Random
 
-from harness.marketplace.lives import generate_lives
+from harness.demo import stories
+from harness.marketplace.lives import Life, generate_lives
 from harness.marketplace.records import Record, create_license, create_site
 from harness.marketplace.reports import VendorReports, generate_licenses
 from harness.marketplace.vendor import SimulatedApp, SimulatedVendor
@@ -22,7 +24,10 @@ DUNNING_REASON = "PAYMENT METHOD IS NOT SET"
 MULTI_INSTANCE_SITES = (4, 6)
 MULTI_INSTANCE_TIER = "800 Users"
 # Those that have something special.
-SITES = (*EVALUATIONS, *MULTI_INSTANCE_SITES, EDITION_TRIAL_SITE)
+SITES = (*EVALUATIONS, *MULTI_INSTANCE_SITES, EDITION_TRIAL_SITE, *stories.PRICE_SITES)
+PAST_TRIALS = 96
+# No other license has more seats: one of 15,000 would decide each month alone.
+MOST_SEATS = 1_000
 
 
 def showcase_licenses(vendor: SimulatedVendor, seed: int, number: int, today: date) -> list[Record]:
@@ -31,7 +36,9 @@ def showcase_licenses(vendor: SimulatedVendor, seed: int, number: int, today: da
     records = _evaluations(vendor.app, seed, random, today)
     records += _multi_instance(vendor.app, seed, random, today)
     records.append(_edition_trial(vendor.app, seed, random, today))
-    replaced = {create_site(seed, site).cloud_id for site in SITES}
+    records += VendorReports(vendor.app, _stories(seed, today), today, seed=seed).licenses()
+    lives = islice(generate_lives(seed, today), number)
+    replaced = {life.sites[0].cloud_id for life in lives if not _is_ordinary(life)}
     others = (
         record
         for record in generate_licenses(vendor, seed, number, today)
@@ -44,10 +51,18 @@ def showcase_reports(
     vendor: SimulatedVendor, seed: int, customers: int, today: date
 ) -> VendorReports:
     """Five years of the other customers: their history, transactions, and feedback."""
-    lives = (
-        life for life in islice(generate_lives(seed, today), customers) if life.number not in SITES
-    )
-    return VendorReports(vendor.app, lives, today, seed=seed)
+    lives = filter(_is_ordinary, islice(generate_lives(seed, today), customers))
+    return VendorReports(vendor.app, chain(_stories(seed, today), lives), today, seed=seed)
+
+
+def _stories(seed: int, today: date) -> Iterator[Life]:
+    yield from stories.lives_of_trials(seed, stories.trials(seed, today, PAST_TRIALS))
+    yield from stories.lives_with_a_higher_price(seed, today)
+
+
+def _is_ordinary(life: Life) -> bool:
+    seats = max(snapshot.seats for snapshot in life.snapshots)
+    return life.number not in SITES and seats <= MOST_SEATS
 
 
 def _evaluations(app: SimulatedApp, seed: int, random: Random, today: date) -> list[Record]:

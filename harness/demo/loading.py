@@ -1,9 +1,10 @@
 """Fills a new product with a synthetic population, and scores it."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import chain
 from typing import Any, LiteralString
 
 from django.conf import settings
@@ -26,7 +27,7 @@ from engagement.nights.jobs import DECIDE_ALARMS
 from engagement.rescoring import rescore, sets
 from engagement.search import entries
 from harness.demo import copy_writer, population, vocabulary
-from harness.demo.population import Size
+from harness.demo.population import Customer, Size
 from harness.demo.subscriptions import Subscriptions, SubscriptionTruth
 from harness.demo.vocabulary import Catalog, Company
 
@@ -48,9 +49,10 @@ def populate(
     seed: int = 1,
     company: Callable[[int], Company] = vocabulary.company,
     truth: SubscriptionTruth | None = None,
+    others: Iterable[Customer] = (),
 ) -> Iterator[int]:
     """Give a new product weights and a population; yields the number of people in each batch.
-    With a *truth*, its customers have subscriptions.
+    With a *truth*, its customers have subscriptions; *others* have none.
 
     Works in the caller's transaction, if there is one.
     """
@@ -59,12 +61,13 @@ def populate(
     maintain_partitions(today, settings.EVENT_RETENTION_DAYS)
     customers = population.generate(catalog, size, now, seed, company)
     if truth is None:
-        yield from copy_writer.copy_customers(product.pk, customers)
+        yield from copy_writer.copy_customers(product.pk, chain(customers, others))
     else:
         weights = {feature.event: feature.weight for feature in catalog.features}
         since = today - timedelta(days=size.days - 1)
         subscriptions = Subscriptions(truth, weights, since, today, seed)
-        yield from copy_writer.copy_customers(product.pk, subscriptions.plant(customers))
+        planted = chain(subscriptions.plant(customers), others)
+        yield from copy_writer.copy_customers(product.pk, planted)
         subscriptions.store(product)
     # Copying enqueues nothing to score, and the tables have no statistics yet.
     for pk in product.workspaces.values_list("pk", flat=True):

@@ -9,9 +9,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import IO
 
@@ -23,9 +23,10 @@ from config.setup.provisioning import create_product
 from core.progress import ProgressReporter
 from engagement.models import Account, Product, RescoreRequest
 from engagement.rescoring import rescore
-from harness.demo import loading, vocabulary
+from harness.demo import loading, rewinding, stories, vocabulary
 from harness.demo.ingestion_log import fill_last_24h
-from harness.demo.population import Size
+from harness.demo.licenses import PAST_TRIALS
+from harness.demo.population import Customer, Size
 from harness.demo.subscriptions import SubscriptionTruth
 from harness.demo.vocabulary import Company
 from harness.marketplace.records import create_site
@@ -45,8 +46,8 @@ from marketplace.source.client import (
 )
 
 PRODUCT_NAME = "Board Lens (demo)"
-# Some sites have two licenses, and some customers do not use theirs.
-LICENSES = 190
+# Some sites have two licenses, some customers do not use theirs, and 96 have tried the app.
+LICENSES, TRIALS = 300, PAST_TRIALS
 # A seed whose vendor differs from that of a simulator started by hand.
 SEED = 2026
 VENDOR = create_vendor(SEED)
@@ -160,13 +161,15 @@ def generate_demo_data(
     *connected* is the product with the simulated marketplace. The data is committed as a whole, and
     not at all if *stopping* returns true.
     """
-    progress, written_count = ProgressReporter(output, USER_COUNT), 0
+    evaluating = _evaluating(clock())
+    users = USER_COUNT + sum(len(customer.people) for customer in evaluating)
+    progress, written_count = ProgressReporter(output, users), 0
     try:
         with transaction.atomic():
             products = [connected, *_create_others()]
-            for user_count in _fill(products, clock()):
+            for user_count in _fill(products, evaluating, clock()):
                 written_count += user_count
-                progress.show(written_count, f"{written_count:,} of {USER_COUNT:,} users")
+                progress.show(written_count, f"{written_count:,} of {users:,} users")
                 if stopping():
                     transaction.set_rollback(True)
                     return
@@ -198,6 +201,17 @@ def import_licenses(
     rescore.rescore(clock(), out_of_time=lambda: stopping() or not queue.exists())
 
 
+def look_back(
+    connected: Product,
+    clock: Callable[[], datetime],
+    stopping: Callable[[], bool] = lambda: False,
+) -> None:
+    """Have the ledger of *connected* computed now, and forecasts of past months beside it."""
+    connection = Connection.objects.get(product=connected)
+    rewinding.read_ledger(connection, clock)
+    rewinding.forecast_past_months(connected, clock(), stopping)
+
+
 def _create_others() -> list[Product]:
     names = Product.objects.filter(name__in=OTHER_PRODUCTS).values_list("name", flat=True)
     missing = OTHER_PRODUCTS.keys() - set(names)
@@ -205,14 +219,27 @@ def _create_others() -> list[Product]:
     return list(Product.objects.filter(pk__in=ids).order_by("pk"))
 
 
-def _fill(products: list[Product], now: datetime) -> Iterator[int]:
+def _evaluating(now: datetime) -> list[Customer]:
+    """The customers with an evaluation that has a story."""
+    trials = stories.trials(SEED, now.astimezone(UTC).date(), TRIALS)
+    return list(
+        stories.customers_of_trials(
+            trials, vocabulary.BOARDS.features, now, _site, CONNECTED_SIZE.users, EVENT_DAYS
+        )
+    )
+
+
+def _fill(products: list[Product], evaluating: Sequence[Customer], now: datetime) -> Iterator[int]:
     connected, *others = products
     for product in products:
         loading.add_workspaces(product, with_licenses=product == connected)
     IngestionKey.create(connected, "web")
     truth = SUBSCRIPTIONS[PRODUCT_NAME]
     yield from loading.populate(
-        connected, vocabulary.BOARDS, CONNECTED_SIZE, now, company=_site, truth=truth
+        *(connected, vocabulary.BOARDS, CONNECTED_SIZE, now),
+        company=_site,
+        truth=truth,
+        others=evaluating,
     )
     for seed, product in enumerate(others):
         catalog, size = OTHER_PRODUCTS[product.name]

@@ -26,5 +26,8 @@ def prepare_demo(supervisor: Supervisor, console: Console) -> dict[str, str]:
         products.generate_demo_data(
             product, timezone.now, console.output(), lambda: supervisor.stopping
         )
+    # This process reads reports as workers do.
+    settings.MARKETPLACE_API_URL = marketplace.url
     products.import_licenses(product, marketplace.url, timezone.now, lambda: supervisor.stopping)
+    products.look_back(product, timezone.now, lambda: supervisor.stopping)
     return {"MARKETPLACE_API_URL": marketplace.url}

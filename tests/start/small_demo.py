@@ -23,8 +23,10 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
     from harness.demo import products as demo
+    from harness.demo import rewinding
 
     demo.CONNECTED_SIZE, demo.OTHER_PRODUCTS = CONNECTED_SIZE, OTHER_PRODUCTS
+    demo.TRIALS, rewinding.MONTHS_BACK = 0, 1
     run_command(sys.argv)
 
 

@@ -26,6 +26,7 @@ from engagement.models import (
 from engagement.segments.members import engagement_rows, members_filter, segment_rule
 from harness.demo import ingestion_log as messages
 from harness.demo import products as demo
+from harness.demo import stories
 from harness.demo.licenses import (
     EVALUATIONS,
     MULTI_INSTANCE_SITES,
@@ -100,6 +101,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo with few people."""
     monkeypatch.setattr(demo, "CONNECTED_SIZE", small_demo.CONNECTED_SIZE)
     monkeypatch.setattr(demo, "OTHER_PRODUCTS", small_demo.OTHER_PRODUCTS)
+    monkeypatch.setattr(demo, "TRIALS", 0)
 
 
 def test_the_demo_has_as_many_people_as_its_start_says() -> None:
@@ -141,7 +143,8 @@ def test_the_connected_products_customers_are_those_whose_licenses_are_served(
 ) -> None:
     fill(acme)
     account_ids = set(Account.objects.filter(product=acme).values_list("external_id", flat=True))
-    assert account_ids == {create_site(demo.SEED, number).cloud_id for number in range(6)}
+    running = range(stories.FIRST_SITE, stories.FIRST_SITE + len(stories.RUNNING))
+    assert account_ids == {site_of(number) for number in (*range(6), *running)}
 
 
 @pytest.mark.django_db
@@ -150,6 +153,7 @@ def test_the_demo_shows_evaluations_a_multi_instance_customer_and_a_token_that_e
 ) -> None:
     monkeypatch.setattr(demo, "CONNECTED_SIZE", Size(max(EVALUATIONS) + 1, 60, days=5))
     monkeypatch.setattr(demo, "OTHER_PRODUCTS", {})
+    monkeypatch.setattr(demo, "TRIALS", 0)
     records = showcase_licenses(demo.VENDOR, demo.SEED, demo.LICENSES, NOW.date())
     with Simulator(Feed(records), demo.VENDOR) as served:
         product = demo.connect_product(served.url, NOW)
