@@ -595,9 +595,17 @@ class ForecastRecord(TypedDict):
         dict[Measure, Sums],
         Meta(description="Of all months. Monthly licenses are in each, and have none."),
     ]
+    quarter: Annotated[
+        dict[Measure, Sums],
+        Meta(description="Of the first three months. Monthly licenses have none."),
+    ]
     past: Annotated[
         list[PastMonth],
         Meta(description="What forecasts had said when past months began, and what happened."),
+    ]
+    past_quarters: Annotated[
+        list[PastMonth],
+        Meta(description="The same of past calendar quarters whose first month had a forecast."),
     ]
     coverage: Annotated[
         dict[Measure, Estimate],
@@ -608,6 +616,9 @@ class ForecastRecord(TypedDict):
         Meta(description="Terms of which nothing can be said; the months do not have them."),
     ]
     revision: Annotated[int | None, Meta(description="That of the license ledger.")]
+    versions: Annotated[
+        list[int], Meta(description="The versions of the models that it was made with.")
+    ]
     computed_at: Time
 
 

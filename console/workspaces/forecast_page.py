@@ -4,7 +4,7 @@ and how good past forecasts were."""
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, ClassVar, NamedTuple
 
 from django.db.models import F, QuerySet
@@ -26,7 +26,14 @@ from marketplace.ledger.vocabulary import EventType
 from outcomes.chances.storage import evidence_of
 from outcomes.chances.texts import fact_texts
 from outcomes.forecasts import storage, texts
-from outcomes.forecasts.results import Forecast, ForecastMonth, Measure, Sums, month_after
+from outcomes.forecasts.results import (
+    Forecast,
+    ForecastMonth,
+    Measure,
+    PastMonth,
+    Sums,
+    month_after,
+)
 from outcomes.kinds import Kind
 from outcomes.statistics.estimates import Estimate
 
@@ -46,8 +53,8 @@ class ForecastPages(PageAdmin):
     )
 
     def forecast_view(self, request: HttpRequest, workspace: Workspace) -> HttpResponseBase:
-        """The forecast of ``kind`` by ``measure``, and the accounts of ``month``; with ``file``,
-        all of it as CSV."""
+        """The forecast of ``kind`` by ``measure``, the accounts of ``month``, and those that made
+        the difference in ``past`` months; with ``file``, all of it as CSV."""
         forecasts = storage.latest(workspace)
         choice = _Choice.of(self.view_url("forecast", workspace), request, forecasts)
         context: dict[str, Any] = {"choice": choice}
@@ -71,6 +78,7 @@ class _Choice:
     forecast: Forecast
     measure: Measure
     month: ForecastMonth
+    past: PastMonth | None
     page: int
 
     @classmethod
@@ -89,15 +97,20 @@ class _Choice:
         months = {f"{month.first_day:%Y-%m}": month for month in forecast.months}
         first = next((month for month in forecast.months if month.terms), forecast.months[0])
         month = months.get(query["month"]) if query.get("month") else first
-        if month is None:
+        measure = forecast.measure(query.get("measure"))
+        periods = {texts.period_name(past): past for past in forecast.past_periods()}
+        missed = (past for past in periods.values() if past.is_within[measure] is False)
+        past = periods.get(query["past"]) if query.get("past") else next(missed, None)
+        if month is None or (query.get("past") and past is None):
             raise Http404
         page = parse_id(query.get("page", "")) or 1
-        return cls(path, forecast, forecast.measure(query.get("measure")), month, page)
+        return cls(path, forecast, measure, month, past, page)
 
     def url(self, **changes: object) -> str:
         """The page's address with these changes, on the first page of accounts."""
         month = f"{self.month.first_day:%Y-%m}"
         own = {"kind": str(self.forecast.kind), "measure": str(self.measure), "month": month}
+        own["past"] = texts.period_name(self.past) if self.past else ""
         query = {name: str(value) for name, value in (own | changes).items() if value}
         return f"{self.path}?{urlencode(query)}"
 
@@ -119,13 +132,18 @@ def _context(
     workspace: Workspace, choice: _Choice, forecasts: Mapping[Kind, Forecast]
 ) -> dict[str, Any]:
     forecast, measure = choice.forecast, choice.measure
+    (versions,) = (
+        storage.latest_rows([workspace.pk])
+        .filter(kind=forecast.kind)
+        .values_list("versions", flat=True)
+    )
     rows = _at_stake(workspace, choice)
     start = (choice.page - 1) * PAGE_SIZE
     listed = list(rows[start : start + PAGE_SIZE + 1])
     return {
         "forecast": forecast,
         "kinds": [
-            (texts.LABELS[kind], choice.url(kind=kind, month=""), kind == forecast.kind)
+            (texts.LABELS[kind], choice.url(kind=kind, month="", past=""), kind == forecast.kind)
             for kind in forecasts
         ],
         "measures": [
@@ -139,16 +157,20 @@ def _context(
         "bands": _bars(choice, [(_band_label(b), b.sums, None) for b in choice.month.bands]),
         "past": [
             (
-                f"{past.first_day:%B %Y}",
+                texts.period_label(past),
+                f"{choice.url(past=texts.period_name(past))}#difference",
+                past is choice.past,
                 texts.amount(past.sums[measure].due, measure),
                 texts.amount(past.sums[measure].expected, measure),
                 texts.interval(past.sums[measure], measure),
                 texts.amount(past.happened[measure], measure),
                 texts.within_text(past, measure),
             )
-            for past in forecast.past
+            for past in forecast.past_periods()
         ],
+        **_difference(workspace, choice),
         "remarks": list(texts.remarks(forecast, measure)),
+        "made": texts.made_sentence(forecast.made_on, versions),
         "accounts": _account_rows(workspace, listed[:PAGE_SIZE], measure),
         "previous_url": choice.url(page=choice.page - 1) if choice.page > 1 else "",
         "next_url": choice.url(page=choice.page + 1) if len(listed) > PAGE_SIZE else "",
@@ -279,6 +301,71 @@ def _evidence(workspace: Workspace, accounts: Mapping[int, Account]) -> dict[int
 
 
 _LEAVING = (EventType.CANCELLED, EventType.CHURNED, EventType.FEEDBACK)
+_SAID = (EventType.CANCELLED, EventType.FEEDBACK)
+# How far from the end of a term what is said belongs to it.
+_AROUND = timedelta(days=100)
+
+
+# --- What made the difference ---------------------------------------------------------------
+
+
+class _Decisive(NamedTuple):
+    """A term that ended otherwise than was expected. An account that is gone has no URL."""
+
+    name: str
+    url: str
+    day: date
+    amount: str
+    chance: str
+    became: str
+    said: str
+
+
+def _difference(workspace: Workspace, choice: _Choice) -> dict[str, Any]:
+    """The terms behind a past forecast that was missed, or that somebody asks for."""
+    past, measure = choice.past, choice.measure
+    if past is None:
+        return {}
+    terms = storage.decisive_terms(workspace, choice.forecast, past, measure)
+    became = "renewed" if texts.is_more(past, measure) else "did not renew"
+    own = [term for term in terms if term.license]
+    sites = {term.cloud_id for term in own}
+    accounts = Account.objects.filter(product=workspace.product_id, external_id__in=sites)
+    by_site = {account.external_id: account for account in accounts.defer("trait_stamps")}
+    said = _said(workspace, own)
+    return {
+        "difference": texts.difference_sentence(past, measure),
+        "difference_label": texts.period_label(past),
+        "difference_made": texts.made_sentence(past.made_on, past.versions),
+        "decisive": [
+            _Decisive(
+                (account.name or account.external_id) if account else term.license,
+                subject_url(account, "account", workspace.pk) if account else "",
+                term.day,
+                texts.amount(getattr(term, measure) or 0, measure),
+                f"{term.chance:.0%}",
+                became,
+                said.get(term.license, "–"),
+            )
+            for term in own
+            for account in (by_site.get(term.cloud_id),)
+        ],
+    }
+
+
+def _said(workspace: Workspace, terms: Sequence[storage.DecisiveTerm]) -> Mapping[str, str]:
+    """What the customers of these licenses said around the ends of the terms, with a reason if
+    there is one."""
+    days = {term.license: term.day for term in terms}
+    said = dict[str, str]()
+    events = reading.events_of(workspace.product_id).filter(
+        license__in=days, type__in=_SAID, withdrawn_at=None
+    )
+    # The last one stays.
+    for event in sorted(events, key=lambda event: ("reason" in event.details, event.date)):
+        if abs(event.date - days[event.license]) <= _AROUND:
+            said[event.license] = f"{event.date}: {reading.describe(event)}"
+    return said
 
 
 # --- The file -------------------------------------------------------------------------------
@@ -294,8 +381,9 @@ def _file_lines(workspace: Workspace, choice: _Choice) -> Iterator[Sequence[Any]
         for band in month.bands:
             figures = _figures(band.sums[measure])
             yield ("Band", label, made_on, band.low, band.high, *no_term, *figures)
-    for past in forecast.past:
-        start = ("Past month", f"{past.first_day:%Y-%m}", past.made_on, None, None, *no_term)
+    for past in forecast.past_periods():
+        figure = "Past month" if past.months == 1 else "Past quarter"
+        start = (figure, texts.period_name(past), past.made_on, None, None, *no_term)
         renewed = round(past.happened[measure], 1)
         yield (*start, *_figures(past.sums[measure]), renewed, past.open)
     rows = _at_stake(workspace, choice).values_list(

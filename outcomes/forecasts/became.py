@@ -1,6 +1,7 @@
 """What became of the terms of stored forecasts. Nothing is stored: a correction of the ledger
 corrects what became of them, and never what was expected."""
 
+import heapq
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from typing import LiteralString, NamedTuple
@@ -9,13 +10,26 @@ import msgspec
 
 from core.database import sql
 from engagement.models import Workspace
-from outcomes.forecasts.results import MONTHS, Forecast, Measure, PastCount, PastMonth, month_after
+from outcomes.forecasts.results import (
+    MONTHS,
+    QUARTER,
+    Decisive,
+    Forecast,
+    Measure,
+    PastCount,
+    PastMonth,
+    Sums,
+    month_after,
+)
 from outcomes.kinds import Kind
 from outcomes.models import StoredForecast
 
 # The months that are looked back at, and the last day of a month on which its forecast may have
 # been made. A term may end that many days earlier or later than expected.
 MONTHS_BACK, MADE_UNTIL, MOVED_DAYS = 12, 5, 100
+QUARTERS_BACK = 4
+# The most terms that are named as those that made the difference.
+MOST_DECISIVE = 10
 
 # The outcome of each renewal that is nearest to its day; no row for those without one.
 _RENEWALS: LiteralString = """
@@ -47,7 +61,7 @@ _STAYS: LiteralString = """
 _TERMS: LiteralString = """
     SELECT t.* FROM outcomes_storedforecast f
     CROSS JOIN unnest(f.licenses, f.days, f.seats, f.cents, f.chances)
-        AS t(license, day, seats, cents, chance)
+        WITH ORDINALITY AS t(license, day, seats, cents, chance, place)
     WHERE f.id = %(forecast)s AND t.day >= %(first_day)s AND t.day < %(until)s
 """
 
@@ -58,32 +72,64 @@ class _Term(NamedTuple):
     seats: int | None
     cents: int | None
     chance: float
+    place: int
 
 
-def past_months(
-    workspace: Workspace, kind: Kind, today: date
-) -> Iterator[tuple[PastMonth, PastCount]]:
-    """The past months that had a forecast when they began, the latest first. The counts are of
-    the terms that were open when the forecast was made, and are decided; none before all are."""
-    rows = StoredForecast.objects.filter(workspace=workspace, kind=kind, stays=True)
-    dated = list(rows.order_by("-made_on").values_list("pk", "made_on"))
+class Past(NamedTuple):
+    """What became of past months. ``predicted`` are the terms that were open when the forecast was
+    made, and are decided; none before all are."""
+
+    month: PastMonth
+    predicted: PastCount
+    decisive: Decisive
+
+
+def past_months(workspace: Workspace, kind: Kind, today: date) -> Iterator[Past]:
+    """The past months that had a forecast when they began, the latest first."""
+    dated = _dated(workspace, kind)
     for number in range(1, MONTHS_BACK + 1):
         first_day = month_after(today, -number)
         latest = first_day + timedelta(days=MADE_UNTIL)
         pk, made_on = next((each for each in dated if each[1] < latest), (None, date.min))
         if pk is not None and month_after(made_on, MONTHS - 1) >= first_day:
-            yield _month(workspace.product_id, pk, first_day)
+            row = _stored(pk)
+            months = msgspec.convert(row.result, Forecast).months
+            sums = next(month.sums for month in months if month.first_day == first_day)
+            yield _period(row, first_day, 1, sums)
 
 
-def _month(product_id: int, forecast: int, first_day: date) -> tuple[PastMonth, PastCount]:
-    row = StoredForecast.objects.only("kind", "made_on", "result").get(pk=forecast)
-    months = msgspec.convert(row.result, Forecast).months
-    sums = next(month.sums for month in months if month.first_day == first_day)
-    span = {"first_day": first_day, "until": month_after(first_day, 1)}
-    terms = [_Term(*values) for values in sql.fetch(_TERMS, {"forecast": forecast, **span})]
+def past_quarters(workspace: Workspace, kind: Kind, today: date) -> Iterator[Past]:
+    """The calendar quarters that are over and had a forecast when they began, the latest first."""
+    dated = _dated(workspace, kind)
+    this = month_after(today, -((today.month - 1) % QUARTER))
+    for number in range(1, QUARTERS_BACK + 1):
+        first_day = month_after(this, -QUARTER * number)
+        latest = first_day + timedelta(days=MADE_UNTIL)
+        pk = next((pk for pk, made_on in dated if first_day <= made_on < latest), None)
+        if pk is not None:
+            row = _stored(pk)
+            # Forecasts of earlier releases, and those of monthly licenses, have none.
+            if sums := msgspec.convert(row.result, Forecast).quarter:
+                yield _period(row, first_day, QUARTER, sums)
+
+
+def _dated(workspace: Workspace, kind: Kind) -> list[tuple[int, date]]:
+    rows = StoredForecast.objects.filter(workspace=workspace, kind=kind, stays=True)
+    return list(rows.order_by("-made_on").values_list("pk", "made_on"))
+
+
+def _stored(pk: int) -> StoredForecast:
+    """The forecast without its terms."""
+    fields = ("product_id", "kind", "made_on", "result", "versions")
+    return StoredForecast.objects.only(*fields).get(pk=pk)
+
+
+def _period(row: StoredForecast, first_day: date, months: int, sums: dict[Measure, Sums]) -> Past:
+    span = {"first_day": first_day, "until": month_after(first_day, months)}
+    terms = [_Term(*values) for values in sql.fetch(_TERMS, {"forecast": row.pk, **span})]
     parameters = {
         **span,
-        "product": product_id,
+        "product": row.product_id,
         "licenses": [term.license for term in terms],
         "days": [term.day for term in terms],
         "moved_days": MOVED_DAYS,
@@ -109,8 +155,22 @@ def _month(product_id: int, forecast: int, first_day: date) -> tuple[PastMonth, 
             else own.low <= round(renewed[measure]) <= own.high
             for measure, own in sums.items()
         },
+        months,
+        row.versions,
     )
-    return month, _count(pairs)
+    places = {measure: _decisive(pairs, measure, month) for measure in Measure}
+    return Past(month, _count(pairs), Decisive(first_day, months, row.made_on, places))
+
+
+def _decisive(pairs: Sequence[tuple[_Term, str]], measure: Measure, month: PastMonth) -> list[int]:
+    is_less = month.happened[measure] < month.sums[measure].expected
+    fate = "lost" if is_less else "renewed"
+    own = [
+        (amount * (term.chance if is_less else 1 - term.chance), term.place)
+        for term, became in pairs
+        if became == fate and (amount := getattr(term, measure) or 0)
+    ]
+    return [place for unexpected, place in heapq.nlargest(MOST_DECISIVE, own) if unexpected > 0]
 
 
 def _renewed(term: _Term, fate: str, measure: Measure) -> float:

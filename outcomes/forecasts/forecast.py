@@ -8,6 +8,7 @@ from typing import NamedTuple
 from engagement.models import Workspace
 from outcomes.forecasts import became
 from outcomes.forecasts.results import (
+    QUARTER,
     Forecast,
     ForecastBand,
     ForecastMonth,
@@ -41,10 +42,11 @@ class Made(NamedTuple):
 def make(workspace: Workspace, kind: Kind, today: date, *, is_share: bool) -> Made:
     """The forecast as of that UTC day, by the chances of the latest look."""
     terms, unknown = read_terms(workspace, kind, today)
-    past = list(became.past_months(workspace, kind, today))
+    months_past = list(became.past_months(workspace, kind, today))
+    quarters_past = list(became.past_quarters(workspace, kind, today))
     # What was expected of a month by its forecast tells more than the rate of all.
     counts = past_counts(workspace.product_id, kind, today)
-    counts |= {month.first_day: count for month, count in past if count.variance}
+    counts |= {own.month.first_day: own.predicted for own in months_past if own.predicted.variance}
     informed = [count for count in counts.values() if count.variance >= LEAST_VARIANCE]
     # The same until the month is over, so that a page does not flicker.
     seed = (workspace.pk, today.replace(day=1).toordinal(), list(Kind).index(kind))
@@ -54,7 +56,7 @@ def make(workspace: Workspace, kind: Kind, today: date, *, is_share: bool) -> Ma
             first_day,
             sum(term.month == number for term in terms),
             sum(term.month == number and term.chance in (0, 1) for term in terms),
-            drawn.sums(number),
+            drawn.sums([number]),
             _bands(drawn, number),
         )
         for number, first_day in enumerate(months_from(today))
@@ -67,10 +69,13 @@ def make(workspace: Workspace, kind: Kind, today: date, *, is_share: bool) -> Ma
         learned_months=len(informed),
         months=months,
         total=drawn.sums() if kind is Kind.RENEWAL else {},
-        past=[month for month, _ in past],
-        coverage=_coverage([month for month, _ in past]),
+        past=[own.month for own in months_past],
+        coverage=_coverage([own.month for own in months_past]),
         revision=revision_of(workspace.product_id),
         unknown=unknown,
+        quarter=drawn.sums(range(QUARTER)) if kind is Kind.RENEWAL else {},
+        past_quarters=[own.month for own in quarters_past],
+        decisive=[own.decisive for own in (*quarters_past, *months_past)],
     )
     return Made(forecast, terms)
 
@@ -79,7 +84,8 @@ def _bands(drawn: Simulation, month: int) -> list[ForecastBand]:
     edges: list[int | None] = [0, *BAND_EDGES, 100]
     pairs = [*pairwise(edges), (None, None)]
     bands = (
-        ForecastBand(*pair, drawn.sums(month, number)) for number, pair in enumerate(pairs[:BANDS])
+        ForecastBand(*pair, drawn.sums([month], number))
+        for number, pair in enumerate(pairs[:BANDS])
     )
     return [band for band in bands if any(sums.terms for sums in band.sums.values())]
 

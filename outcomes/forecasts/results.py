@@ -13,6 +13,8 @@ from outcomes.statistics.estimates import Estimate
 
 # The present month and those after it.
 MONTHS = 4
+# A calendar quarter is compared with the forecast of its first month.
+QUARTER = 3
 # The kinds that have forecasts. One renews each year, the other each month: no number has both.
 KINDS = (Kind.RENEWAL, Kind.MONTHLY_STAY)
 
@@ -82,11 +84,13 @@ class ForecastMonth(msgspec.Struct, frozen=True):
 
 
 class PastMonth(msgspec.Struct, frozen=True):
-    """What a forecast had said of a month when it began, and what became of exactly these terms.
+    """What a forecast had said of a month when it began, and what became of exactly these terms;
+    or of so many ``months`` from ``first_day`` on, which are a quarter.
 
     ``happened`` is what renewed, the terms of which nobody can say with their chances
     (``unknown``). While terms are ``open``, it counts those that are decided, and nothing is within
-    the interval (``is_within`` is None).
+    the interval (``is_within`` is None). ``versions`` are those of the models that it was made
+    with.
     """
 
     first_day: date
@@ -97,16 +101,32 @@ class PastMonth(msgspec.Struct, frozen=True):
     sums: dict[Measure, Sums]
     happened: dict[Measure, float]
     is_within: dict[Measure, bool | None]
+    months: int = 1
+    versions: list[int] = []
+
+
+class Decisive(msgspec.Struct, frozen=True):
+    """Which terms made the difference in past ``months`` from ``first_day`` on: where less renewed
+    than expected, those that did not, else those that did; the ones with most that was not expected
+    first. They are places in the arrays of the forecast that was made then, which know no license
+    that is forgotten."""
+
+    first_day: date
+    months: int
+    made_on: date
+    places: dict[Measure, list[int]]
 
 
 class Forecast(msgspec.Struct, frozen=True):
     """The months ahead, as of a day.
 
-    ``total`` is of all months; monthly licenses, which are in each of them, have none. With
-    ``is_share``, there were too few outcomes to tell accounts apart. ``learned_months`` is how many
-    past ones said by how much months differ. ``coverage`` is the share of the past months that
-    were within their interval. ``unknown`` is the number of terms of which nothing can be said,
-    because none of the kind has been decided before; the months do not have them.
+    ``total`` is of all months, and ``quarter`` of the first three; monthly licenses, which are in
+    each of them, have neither. With ``is_share``, there were too few outcomes to tell accounts
+    apart. ``learned_months`` is how many past ones said by how much months differ. ``coverage`` is
+    the share of the past months that were within their interval. ``unknown`` is the number of terms
+    of which nothing can be said, because none of the kind has been decided before; the months do
+    not have them. ``past`` are the past months, and ``past_quarters`` the calendar quarters whose
+    first month had a forecast.
     """
 
     kind: Kind
@@ -120,6 +140,9 @@ class Forecast(msgspec.Struct, frozen=True):
     coverage: dict[Measure, Estimate]
     revision: int | None = None
     unknown: int = 0
+    quarter: dict[Measure, Sums] = {}
+    past_quarters: list[PastMonth] = []
+    decisive: list[Decisive] = []
 
     def measure(self, name: str | None = None) -> Measure:
         """The measure that was asked for; else revenue if sales of all terms are known."""
@@ -128,6 +151,10 @@ class Forecast(msgspec.Struct, frozen=True):
         terms = sum(month.terms for month in self.months)
         with_sales = sum(month.sums[Measure.CENTS].terms for month in self.months)
         return Measure.CENTS if 0 < terms == with_sales else Measure.SEATS
+
+    def past_periods(self) -> list[PastMonth]:
+        """Past quarters, and past months, the latest first."""
+        return [*self.past_quarters, *self.past]
 
     def expected_later(self, measure: Measure) -> float:
         """What is expected of the months after the present one."""

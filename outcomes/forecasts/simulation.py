@@ -132,13 +132,12 @@ class Simulation:
         # wide as the next unit, and cover too often.
         self._within_unit = chance.random(DRAWS) - 0.5
 
-    def sums(self, month: int | None = None, band: int | None = None) -> dict[Measure, Sums]:
-        """The sums of the terms of a month and a band, or of all."""
-        rows = np.ones(len(self._own.month), bool)
-        drawn = self._drawn
-        if month is not None:
-            rows &= self._own.month == month
-            drawn = drawn[:, month : month + 1]
+    def sums(
+        self, months: Sequence[int] = range(MONTHS), band: int | None = None
+    ) -> dict[Measure, Sums]:
+        """The sums of the terms of these months, and of a band or of all."""
+        rows = np.isin(self._own.month, months)
+        drawn = self._drawn[:, months]
         if band is not None:
             rows &= self._own.band == band
             drawn = drawn[:, :, band : band + 1]

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from core.database import sql
 from engagement.models import Workspace
-from outcomes.forecasts.results import Forecast, Term, month_after
+from outcomes.forecasts.results import Forecast, Measure, PastMonth, Term, month_after
 from outcomes.kinds import Kind
 from outcomes.models import StoredForecast
 
@@ -113,6 +113,51 @@ def save(
         StoredForecast.objects.create(
             workspace=workspace, kind=kind, stays=True, made_on=day, **values, **arrays
         )
+
+
+class DecisiveTerm(NamedTuple):
+    """A term that made a difference, with the site of its license ("" if it is gone)."""
+
+    license: str
+    day: date
+    seats: int | None
+    cents: int | None
+    chance: float
+    cloud_id: str
+
+
+_DECISIVE: LiteralString = """
+    SELECT f.licenses[p.place], f.days[p.place], f.seats[p.place], f.cents[p.place],
+        f.chances[p.place], COALESCE((
+            SELECT o.cloud_id FROM outcomes_licenseoutcome o
+            WHERE o.product_id = %(product)s AND o.license = f.licenses[p.place]
+              AND o.kind = %(kind)s
+            ORDER BY abs(o.day - f.days[p.place]) LIMIT 1), '')
+    FROM outcomes_storedforecast f
+    CROSS JOIN unnest(%(places)b::int[]) WITH ORDINALITY AS p(place, number)
+    WHERE f.workspace_id = %(workspace)s AND f.kind = %(kind)s AND f.stays
+      AND f.made_on = %(made_on)s
+    ORDER BY p.number
+"""
+
+
+def decisive_terms(
+    workspace: Workspace, forecast: Forecast, past: PastMonth, measure: Measure
+) -> list[DecisiveTerm]:
+    """The terms that made the difference in past months, those with most that was not expected
+    first. A forgotten one has no license."""
+    own = ((each.first_day, each.months, each) for each in forecast.decisive)
+    decisive = next((e for day, m, e in own if (day, m) == (past.first_day, past.months)), None)
+    if decisive is None:
+        return []
+    parameters = {
+        "product": workspace.product_id,
+        "workspace": workspace.pk,
+        "kind": forecast.kind.value,
+        "made_on": decisive.made_on,
+        "places": decisive.places[measure],
+    }
+    return [DecisiveTerm(*row) for row in sql.fetch(_DECISIVE, parameters)]
 
 
 def rename_licenses(product_id: int, names: Collection[str], name: str) -> None:

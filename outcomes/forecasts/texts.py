@@ -1,9 +1,16 @@
 """What a forecast says, in sentences. No number comes without its interval and its count."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from datetime import date
 
-from engagement.money import format_cents
-from outcomes.forecasts.results import Forecast, ForecastMonth, Measure, PastMonth, Sums
+from outcomes.forecasts.results import (
+    Forecast,
+    ForecastMonth,
+    Measure,
+    PastMonth,
+    Sums,
+    month_after,
+)
 from outcomes.kinds import Kind
 
 LABELS = {Kind.RENEWAL: "Renewals", Kind.MONTHLY_STAY: "Monthly licenses"}
@@ -11,8 +18,8 @@ MEASURES = {Measure.SEATS: "Seats", Measure.CENTS: "Revenue"}
 
 
 def amount(value: float, measure: Measure) -> str:
-    """Like "1,204", and revenue like "1,204.50"."""
-    return format_cents(round(value)) if measure is Measure.CENTS else f"{value:,.0f}"
+    """Like "1,204": seats, or whole US dollars."""
+    return f"{value / 100 if measure is Measure.CENTS else value:,.0f}"
 
 
 def interval(sums: Sums, measure: Measure) -> str:
@@ -68,6 +75,44 @@ def within_text(month: PastMonth, measure: Measure) -> str:
             return f"{month.open:,} open" if month.open else "–"
         case is_within:
             return "within" if is_within else "missed"
+
+
+def period_name(past: PastMonth) -> str:
+    """Like "2026-08"; of a quarter like "2026-Q3"."""
+    if past.months == 1:
+        return f"{past.first_day:%Y-%m}"
+    return f"{past.first_day:%Y}-Q{(past.first_day.month + 2) // past.months}"
+
+
+def period_label(past: PastMonth) -> str:
+    """Like "August 2026"; of a quarter like "July to September 2026"."""
+    if past.months == 1:
+        return f"{past.first_day:%B %Y}"
+    return f"{past.first_day:%B} to {month_after(past.first_day, past.months - 1):%B %Y}"
+
+
+def is_more(past: PastMonth, measure: Measure) -> bool:
+    """Whether as much renewed as was expected, or more."""
+    return past.happened[measure] >= past.sums[measure].expected
+
+
+def difference_sentence(past: PastMonth, measure: Measure) -> str:
+    """How far off the forecast was."""
+    sums, happened = past.sums[measure], past.happened[measure]
+    what = "seats" if measure is Measure.SEATS else "US dollars"
+    more = "more" if is_more(past, measure) else "fewer" if what == "seats" else "less"
+    difference = amount(abs(happened - sums.expected), measure)
+    return (
+        f"{amount(happened, measure)} {what} renewed, {difference} {more} than expected "
+        f"({amount(sums.expected, measure)}; {interval(sums, measure)} in 80% of cases)."
+    )
+
+
+def made_sentence(made_on: date, versions: Collection[int]) -> str:
+    """When a forecast was made, and with which models."""
+    models = ", ".join(map(str, sorted(versions)))
+    how = f", by {'models' if len(versions) > 1 else 'model'} {models}" if models else ""
+    return f"Made on {made_on:%-d %B %Y}{how}."
 
 
 def remarks(forecast: Forecast, measure: Measure) -> Iterator[str]:

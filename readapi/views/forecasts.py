@@ -41,5 +41,8 @@ def _record(row: StoredForecast) -> ForecastRecord:
         f"{texts.coverage_sentence(forecast, measure)}"
         for measure in Measure
     }
+    # Places in a stored forecast mean nothing to others.
+    del record["decisive"]
+    record["versions"] = row.versions
     record["computed_at"] = serializers.format_time(row.looked_at)
     return cast(ForecastRecord, record)

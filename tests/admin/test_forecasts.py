@@ -12,6 +12,7 @@ from django.urls import reverse
 from core.jobs import run
 from engagement.models import AccountChance, Product, User, Workspace
 from engagement.rescoring.rescore import rescore
+from marketplace.models import LicenseEvent
 from outcomes.forecasts import jobs
 from outcomes.forecasts.results import month_after
 from outcomes.kinds import Kind
@@ -92,15 +93,46 @@ def test_accounts_with_most_at_stake_come_first_with_their_evidence(
     assert "3 active users; usual 21: lowers the chance by 24 points." in text
     revenue = text_of(html_of(reader, ours, measure="cents"))
     assert revenue.index("site of small") < revenue.index("site of large")
-    assert "9,000.00" in revenue
+    assert "9,000" in revenue
 
 
 def test_accounts_are_paged(reader: Client, ours: Workspace) -> None:
     first = html_of(reader, ours, measure="seats")
     (following,) = re.findall(r'<a href="([^"]*)" rel="next"', first)
     second = reader.get(unescape(following)).content.decode()
-    names = [re.findall(r">(site of [a-z0-9 ]+)</a>", html) for html in (first, second)]
+    listed = (html[: html.index('id="past"')] for html in (first, second))
+    names = [re.findall(r">(site of [a-z0-9 ]+)</a>", html) for html in listed]
     assert (len(names[0]), len(names[1])) == (25, 7) and not set(names[0]) & set(names[1])
+
+
+def test_a_missed_month_names_who_made_the_difference(reader: Client, ours: Workspace) -> None:
+    LicenseEvent.objects.create(
+        product=ours.product,
+        license="past 3",
+        type="cancelled",
+        anchor="",
+        date=LAST + timedelta(days=5),
+        known_on=LAST + timedelta(days=5),
+        recorded_at=datetime.now(UTC),
+        changed_at=datetime.now(UTC),
+        cloud_id="site of past 3",
+        details={"reason": "cost"},
+        sources=[],
+    )
+    html = html_of(reader, ours, measure="seats")
+    before, text = text_of(html).split(f"{LAST:%B %Y}: who made the difference ")
+    assert "past 3" not in before
+    assert text.startswith("50 seats renewed, 40 fewer than expected (90; ")
+    assert f"Made on {LAST:%-d %B %Y}, by model 7." in text
+    names = re.findall(r"site of past (\d)", text)
+    assert sorted(names) == list("13579"), "those that were expected to renew and did not"
+    row = text[text.index("site of past 3") :]
+    assert re.match(
+        r"site of past 3 [\w ]+ 10 90% did not renew [\d-]+: Subscription cancelled", row
+    )
+    assert f"{TODAY:%-d %B %Y}, by model 7." in text
+    past = html_of(reader, ours, measure="cents", past=f"{LAST:%Y-%m}")
+    assert "0 US dollars renewed" in text_of(past)
 
 
 def test_monthly_licenses_have_a_forecast_of_their_own(reader: Client, ours: Workspace) -> None:
@@ -142,7 +174,8 @@ def test_without_a_forecast_the_page_says_what_it_needs(reader: Client, acme: Pr
 
 
 def test_what_no_link_asks_for_is_not_found(reader: Client, ours: Workspace) -> None:
-    assert reader.get(address(ours, month="1999-01")).status_code == 404
+    for query in ({"month": "1999-01"}, {"past": "1999-01"}, {"past": "1999-Q1"}):
+        assert reader.get(address(ours, **query)).status_code == 404
     html = html_of(reader, ours)
     links = [unescape(link) for link in re.findall(r'href="([^"]*forecast/\?[^"]*)"', html)]
     assert len(set(links)) >= 8
@@ -157,7 +190,7 @@ def test_the_overview_has_the_next_month(reader: Client, ours: Workspace) -> Non
     html = reader.get(reverse("admin:index")).content.decode()
     text = " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
     assert re.search(
-        rf"Renewals in {NEXT:%B} 7,029.40 of 14,030.00 revenue; [\d,.]+ to [\d,.]+ in 80% of cases",
+        rf"Renewals in {NEXT:%B} 7,029 of 14,030 revenue; [\d,.]+ to [\d,.]+ in 80% of cases",
         text,
     )
     assert f"{address(ours)}kind=renewal" in html

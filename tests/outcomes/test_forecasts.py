@@ -1,7 +1,9 @@
 """Forecasts of renewals: what is expected, with intervals that hold, stored and never changed."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -21,7 +23,9 @@ from outcomes.kinds import Kind
 from outcomes.models import StoredForecast
 from outcomes.reading import QUEUE
 from proofs import forecasts as proof
+from tests.engagement.nights.kills import kill_at_each
 from tests.outcomes.forecasts import Planted, decide, plant
+from tests.outcomes.test_backtest_jobs import Clock
 
 SEATS, CENTS = Measure
 KNOWN = believed_spreads([])
@@ -290,6 +294,49 @@ def test_what_became_of_exactly_these_terms_is_beside_the_forecast(scored: Produ
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_quarter_is_compared_with_what_was_expected_when_it_began(scored: Product) -> None:
+    """And the terms that made the difference are named, those with most that was not expected
+    first."""
+    july = date(2026, 7, 1)
+    days = [date(2026, month, 20) for month in (7, 8, 9)]
+    small = [Planted(f"{name} {day:%b}", day, 0.9) for day in days for name in "ab"]
+    large = Planted("large", days[1], 0.8, seats=500)
+    workspace = plant(scored, [*small, large, Planted("next", date(2026, 10, 5))], july)
+    work(at(july))
+    (row,) = stored(scored)
+    quarter = storage.decode(row).quarter[SEATS]
+    assert (quarter.terms, quarter.due) == (7, 560)
+    assert quarter.expected == pytest.approx(6 * 9 + 400)
+
+    lost = [small[0].ended("churned"), large.ended("churned")]
+    plant(scored, [*lost, *(term.ended() for term in small[1:])], TODAY)
+    work(at(TODAY))
+    own = storage.latest(workspace)[Kind.RENEWAL]
+    (past,) = own.past_quarters
+    assert (past.first_day, past.months, past.made_on, past.versions) == (july, 3, july, [7])
+    assert past.sums[SEATS] == quarter and past.happened[SEATS] == 50
+    assert (past.open, past.is_within[SEATS]) == (0, quarter.low <= 50)
+    assert texts.period_name(past) == "2026-Q3"
+    assert texts.period_label(past) == "July to September 2026"
+    decisive = storage.decisive_terms(workspace, own, past, SEATS)
+    assert [(term.license, term.seats, term.cloud_id) for term in decisive] == [
+        ("large", 500, "site of large"),
+        ("a Jul", 10, "site of a Jul"),
+    ]
+    september = next(past for past in own.past if past.first_day.month == 9)
+    assert september.happened[SEATS] == 20 > september.sums[SEATS].expected
+    decisive = storage.decisive_terms(workspace, own, september, SEATS)
+    assert {term.license for term in decisive} == {"a Sep", "b Sep"}, "more than was expected"
+
+    LedgerLicense.objects.create(
+        product=scored, license="large", links=[f"{SITE}site of large"], as_of=TODAY, digest=b""
+    )
+    forget(SubjectRef(scored.pk, SubjectScope.ACCOUNT, "site of large"), NOON)
+    decisive = storage.decisive_terms(workspace, own, past, SEATS)
+    assert [term.license for term in decisive] == ["", "a Jul"]
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_monthly_license_renewed_if_it_has_a_later_term(scored: Product) -> None:
     september = date(2026, 9, 1)
     names = ("stayed", "left in September", "left in October", "open", "gone")
@@ -336,3 +383,47 @@ def test_a_license_that_was_joined_with_another_is_found_by_its_name(scored: Pro
     assert stored(scored)[0].licenses == ["a", "a", "c", "a", "e"]
     storage.rename_licenses(scored.pk + 1, ["a"], "")
     assert stored(scored)[0].licenses == ["a", "a", "c", "a", "e"]
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_workers_that_are_killed_leave_each_forecast_once_and_as_it_was(scored: Product) -> None:
+    """Over three months, whose first days and later ones have looks. The workers die before each of
+    their statements in turn."""
+
+    def rows() -> list[tuple[object, ...]]:
+        names = ("kind", "made_on", "stays", "result", "versions", "licenses", "chances", "seats")
+        own = StoredForecast.objects.order_by("kind", "stays", "made_on")
+        return list(own.values_list(*names))
+
+    def play(kill: bool) -> Iterator[list[tuple[object, ...]]]:
+        StoredForecast.objects.all().delete()
+        for place, day in enumerate(days):
+            ended = [term.ended() if term.day < day else term for term in terms]
+            plant(scored, ended, day, revision=place + 1)
+            clock = Clock()
+            clock.now = at(day)
+            jobs.request_due(clock.now)
+            if kill:
+                # The first kill of each day is at another statement. Together they are at all.
+                places = range(place + 1, 300, len(days))
+                own = (lambda clock=clock: clock.now, lambda time, clock=clock: clock.step(time))
+                kills.append(kill_at_each(storage.JOB, places, *own))
+            run.run_due(QUEUE, lambda clock=clock: clock.now)  # type: ignore[misc]
+            assert not Job.objects.filter(kind=storage.JOB).exists()
+            yield rows()
+
+    months = (date(2026, 9, 1), date(2026, 10, 1), date(2026, 11, 1))
+    days = [day for first in months for day in (first, first + timedelta(days=9))]
+    terms = [
+        Planted(f"{kind} {number}", date(2026, 9, 5) + timedelta(days=6 * number), 0.8, kind=kind)
+        for kind in (Kind.RENEWAL, Kind.MONTHLY_STAY)
+        for number in range(20)
+    ]
+    kills: list[int] = []
+    lived, killed = list(play(False)), list(play(True))
+    assert killed == lived and sum(kills) > 20
+    assert len([row for row in killed[-1] if row[2]]) == 6, "a forecast of each kind and month"
+    for before, after in pairwise(killed):
+        kept = [row for row in before if row[2]]
+        assert [row for row in after if row[2] and row in kept] == kept, "none is changed"
