@@ -137,12 +137,12 @@ def measure(options: argparse.Namespace) -> Report:
         row = database.execute(_COUNTS, [product]).fetchone()
         assert row is not None
         yield Result("daily counts", row[0])
-        yield from _looked(service, product, "licenses", "now")
+        yield from _look_results(service, product, "licenses", "now")
         own = service.run_json(
             "-m", "benchmarks.within", "forecast_past", str(product), timeout=PATIENCE
         )
         database.execute(_PAST, [product])
-        yield from _looked(service, product, "licenses, once more", "now")
+        yield from _look_results(service, product, "licenses, once more", "now")
         person = log_in(service, "web")
         for name, path, text in own["pages"]:
             if text.encode() not in person.client.read(path):
@@ -153,14 +153,14 @@ def measure(options: argparse.Namespace) -> Report:
             yield Result(f"{name} when it took longest", longest, at_most=PAGE_SECONDS)
         database.execute("DELETE FROM outcomes_licenserevision WHERE product_id = %s", [product])
         for day in ("now", "tomorrow"):
-            yield from _looked(service, product, f"no licenses, {day}", day)
+            yield from _look_results(service, product, f"no licenses, {day}", day)
         path = next(path for name, path, _ in own["pages"] if name == "evaluations")
         seconds = [person.client.seconds(path) for _ in range(PAGE_ROUNDS)]
         longest = round(max(seconds), 3)
         yield Result("likely to go quiet when it took longest", longest, at_most=PAGE_SECONDS)
 
 
-def _looked(service: Service, product: int, name: str, day: str) -> Report:
+def _look_results(service: Service, product: int, name: str, day: str) -> Report:
     progress(f"Looking at chances: {name}.")
     own = service.run_json(
         "-m", "benchmarks.within", "look_ahead", str(product), day, timeout=PATIENCE

@@ -79,8 +79,8 @@ def judged(number: int, decision: str, seed: int) -> World | None:
     proof = prove(cases)
     if proof is None:
         return None
-    told = walk_forward(cases)[0]
-    own = ~np.isnan(told)
+    predicted = walk_forward(cases)[0]
+    own = ~np.isnan(predicted)
     truth = float(((planted.chances - planted.is_good)[own] ** 2).mean())
     hits = [bin.observed.low <= bin.expected <= bin.observed.high for bin in proof.bins]
     figures = {
@@ -92,12 +92,12 @@ def judged(number: int, decision: str, seed: int) -> World | None:
         "calibrated": sum(hits),
         **_intervals(cases, decision, bought),
     }
-    return World(figures, _tenths(told[own], cases.is_good[own]))
+    return World(figures, _tenths(predicted[own], cases.is_good[own]))
 
 
-def _tenths(told: Array, is_good: Array) -> Array:
-    places = np.minimum((told * TENTHS).astype(int), TENTHS - 1)
-    columns = (np.ones(len(told)), told, is_good.astype(float))
+def _tenths(chances: Array, is_good: Array) -> Array:
+    places = np.minimum((chances * TENTHS).astype(int), TENTHS - 1)
+    columns = (np.ones(len(chances)), chances, is_good.astype(float))
     return np.array([np.bincount(places, column, TENTHS) for column in columns])
 
 
@@ -130,8 +130,8 @@ def _plot(path: Path, tenths: dict[str, Array]) -> None:
         plots.Panel(
             f"{decision} decides",
             [
-                (told / number, observed)
-                for number, told, good in own.T
+                (total / number, observed)
+                for number, total, good in own.T
                 if number >= LEAST_OF_A_POINT and (observed := wilson(good, number))
             ],
         )

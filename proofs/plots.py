@@ -61,18 +61,18 @@ def write_calibration(path: Path, title: str, panels: Sequence[Panel]) -> None:
     _write(path, title, width, _TOP + _SIDE + 56, parts)
 
 
-def _panel(panel: Panel, left: float, *, is_first: bool) -> Iterator[str]:
+def _panel(panel: Panel, start: float, *, is_first: bool) -> Iterator[str]:
     bottom = _TOP + _SIDE
-    yield _text(left, _TOP - 12, panel.title)
-    yield f'<rect class="frame" x="{left}" y="{_TOP}" width="{_SIDE}" height="{_SIDE}"/>'
-    yield _line("line", left, bottom, left + _SIDE, _TOP)
+    yield _text(start, _TOP - 12, panel.title)
+    yield f'<rect class="frame" x="{start}" y="{_TOP}" width="{_SIDE}" height="{_SIDE}"/>'
+    yield _line("line", start, bottom, start + _SIDE, _TOP)
     for share in (0.0, 0.5, 1.0):
-        place = left + share * _SIDE
+        place = start + share * _SIDE
         yield _text(place, bottom + 18, f"{share:.0%}", "quiet", "middle")
         if is_first:
-            yield _text(left - 6, bottom - share * _SIDE + 4, f"{share:.0%}", "quiet", "end")
+            yield _text(start - 6, bottom - share * _SIDE + 4, f"{share:.0%}", "quiet", "end")
     for expected, observed in panel.points:
-        x, ends = left + expected * _SIDE, (observed.low, observed.high)
+        x, ends = start + expected * _SIDE, (observed.low, observed.high)
         yield _line("own", x, *(bottom - ends[0] * _SIDE, x, bottom - ends[1] * _SIDE))
         yield f'<circle class="own" cx="{x:.1f}" cy="{bottom - observed.value * _SIDE:.1f}" r="3"/>'
 

@@ -332,7 +332,7 @@ def _difference(workspace: Workspace, choice: _Choice) -> dict[str, Any]:
     sites = {term.cloud_id for term in own}
     accounts = Account.objects.filter(product=workspace.product_id, external_id__in=sites)
     by_site = {account.external_id: account for account in accounts.defer("trait_stamps")}
-    said = _said(workspace, own)
+    answers = _answers_of(workspace, own)
     return {
         "difference": texts.difference_sentence(past, measure),
         "difference_label": texts.period_label(past),
@@ -345,7 +345,7 @@ def _difference(workspace: Workspace, choice: _Choice) -> dict[str, Any]:
                 texts.amount(getattr(term, measure) or 0, measure),
                 f"{term.chance:.0%}",
                 became,
-                said.get(term.license, "–"),
+                answers.get(term.license, "–"),
             )
             for term in own
             for account in (by_site.get(term.cloud_id),)
@@ -353,19 +353,19 @@ def _difference(workspace: Workspace, choice: _Choice) -> dict[str, Any]:
     }
 
 
-def _said(workspace: Workspace, terms: Sequence[storage.DecisiveTerm]) -> Mapping[str, str]:
+def _answers_of(workspace: Workspace, terms: Sequence[storage.DecisiveTerm]) -> Mapping[str, str]:
     """What the customers of these licenses said around the ends of the terms, with a reason if
     there is one."""
     days = {term.license: term.day for term in terms}
-    said = dict[str, str]()
+    answers = dict[str, str]()
     events = reading.events_of(workspace.product_id).filter(
         license__in=days, type__in=_SAID, withdrawn_at=None
     )
     # The last one stays.
     for event in sorted(events, key=lambda event: ("reason" in event.details, event.date)):
         if abs(event.date - days[event.license]) <= _AROUND:
-            said[event.license] = f"{event.date}: {reading.describe(event)}"
-    return said
+            answers[event.license] = f"{event.date}: {reading.describe(event)}"
+    return answers
 
 
 # --- The file -------------------------------------------------------------------------------

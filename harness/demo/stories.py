@@ -136,12 +136,12 @@ def _uses(
 def _person(
     where: Company, number: int, joined: date, uses: list[EventUse], chance: Random
 ) -> DemoUser:
-    given, given_plain = chance.choice(GIVEN_NAMES)
+    first, first_plain = chance.choice(GIVEN_NAMES)
     family, family_plain = chance.choice(FAMILY_NAMES)
     seen_at = datetime.combine(joined, time(7), UTC)
     traits = {
-        "name": f"{given} {family}",
-        "email": f"{given_plain}.{family_plain}{number}@{where.domain}",
+        "name": f"{first} {family}",
+        "email": f"{first_plain}.{family_plain}{number}@{where.domain}",
         "createdAt": seen_at.isoformat(),
     }
     return DemoUser(f"u-{number + 1:07d}", traits, seen_at, uses)

@@ -85,7 +85,7 @@ class ForecastMonth(msgspec.Struct, frozen=True):
 
 class PastMonth(msgspec.Struct, frozen=True):
     """What a forecast had said of a month when it began, and what became of exactly these terms;
-    or of so many ``months`` from ``first_day`` on, which are a quarter.
+    or of ``months`` months from ``first_day`` on, which are a quarter.
 
     ``happened`` is what renewed, the terms of which nobody can say with their chances
     (``unknown``). While terms are ``open``, it counts those that are decided, and nothing is within

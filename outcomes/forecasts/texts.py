@@ -98,12 +98,12 @@ def is_more(past: PastMonth, measure: Measure) -> bool:
 
 def difference_sentence(past: PastMonth, measure: Measure) -> str:
     """How far off the forecast was."""
-    sums, happened = past.sums[measure], past.happened[measure]
+    sums, renewed = past.sums[measure], past.happened[measure]
     what = "seats" if measure is Measure.SEATS else "US dollars"
     more = "more" if is_more(past, measure) else "fewer" if what == "seats" else "less"
-    difference = amount(abs(happened - sums.expected), measure)
+    difference = amount(abs(renewed - sums.expected), measure)
     return (
-        f"{amount(happened, measure)} {what} renewed, {difference} {more} than expected "
+        f"{amount(renewed, measure)} {what} renewed, {difference} {more} than expected "
         f"({amount(sums.expected, measure)}; {interval(sums, measure)} in 80% of cases)."
     )
 

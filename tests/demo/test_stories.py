@@ -57,8 +57,8 @@ def test_most_customers_left_in_the_last_quarter_and_said_why() -> None:
     lives = list(stories.lives_with_a_higher_price(1, TODAY))
     ends = {life.number: add_months(life.lines[0].start, 24) for life in lives}
     quarters = {number: last_quarter(add_months(end, 3)) for number, end in ends.items()}
-    left = Counter(quarters[life.number] for life in lives if life.answers)
-    assert left == {date(2026, 1, 1): 1, date(2026, 4, 1): 1, last_quarter(TODAY): 10}
+    leavers = Counter(quarters[life.number] for life in lives if life.answers)
+    assert leavers == {date(2026, 1, 1): 1, date(2026, 4, 1): 1, last_quarter(TODAY): 10}
     assert {answer.reason for life in lives for answer in life.answers} == {"cost"}
     for life in lives:
         # Nothing was said before the month began.

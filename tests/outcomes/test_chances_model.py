@@ -304,9 +304,11 @@ def test_planted_chances_are_found(decision: str) -> None:
     """Worlds of ``proofs.foresight``, whose command has many."""
     world = foresight.judged(400, decision, 4)
     assert world
-    figures, (told, expected, good) = world.figures, world.tenths
-    assert told.sum() >= 200 and (good <= told).all()
-    assert np.allclose(np.floor(10 * expected[told > 0] / told[told > 0]), np.flatnonzero(told))
+    figures, (number, expected, good) = world.figures, world.tenths
+    assert number.sum() >= 200 and (good <= number).all()
+    assert np.allclose(
+        np.floor(10 * expected[number > 0] / number[number > 0]), np.flatnonzero(number)
+    )
     if decision == foresight.NOTHING:
         assert not figures["gains claimed"]
     else:

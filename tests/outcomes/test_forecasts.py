@@ -425,5 +425,5 @@ def test_workers_that_are_killed_leave_each_forecast_once_and_as_it_was(scored: 
     assert killed == lived and sum(kills) > 20
     assert len([row for row in killed[-1] if row[2]]) == 6, "a forecast of each kind and month"
     for before, after in pairwise(killed):
-        kept = [row for row in before if row[2]]
-        assert [row for row in after if row[2] and row in kept] == kept, "none is changed"
+        stay = [row for row in before if row[2]]
+        assert [row for row in after if row[2] and row in stay] == stay, "none is changed"
