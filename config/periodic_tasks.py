@@ -45,6 +45,7 @@ SCHEDULE = {
     "maintain events": _every(600, "engagement.tasks.maintain"),
     "watch for changes": _every(10, "notifications.tasks.sweep"),
     "deliver notifications": _every(10, "notifications.tasks.deliver"),
+    "write digests": _every(60, "notifications.tasks.write_digests"),
     "maintain notifications": _every(600, "notifications.tasks.maintain"),
     "write scheduled exports": _every(60, "exports.tasks.run"),
     "maintain scheduled exports": _every(3600, "exports.tasks.maintain"),

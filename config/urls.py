@@ -13,7 +13,7 @@ from config.web import error_pages, guides, static_files
 from console import pages as console_pages
 from console.site import ServiceAdminSite
 from ingestion.forget_requests import ForgetView
-from notifications.views import ConfirmEmailView
+from notifications.views import ConfirmEmailView, UnsubscribeView
 from readapi import views as readapi
 from readapi.mcp.views import McpView
 
@@ -85,6 +85,7 @@ urlpatterns = [
     path("favicon.ico", RedirectView.as_view(url=static("config/favicon.svg")), name="favicon"),
     path("invite/", invite_view, name="invite"),
     path("notifications/confirm/<str:token>", ConfirmEmailView.as_view(), name="confirm_email"),
+    path("notifications/unsubscribe/<str:token>", UnsubscribeView.as_view(), name="unsubscribe"),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(url="/admin/"), name="home"),
 ]

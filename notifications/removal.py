@@ -4,6 +4,7 @@ from datetime import datetime
 
 from engagement.recording.suppression import SubjectRef
 from engagement.removal import forgetting
+from notifications.digests import content as digests
 from notifications.models import Delivery, OutboxMessage
 
 
@@ -14,8 +15,9 @@ def register_erasers() -> None:
 def erase_messages(subject: SubjectRef, now: datetime) -> None:
     """Delete the messages about the subject, those that name it among others, and their attempts.
 
-    A message that is not delivered yet is not delivered any more.
+    A message that is not delivered yet is not delivered any more. A digest is, without the subject.
     """
+    digests.forget(subject)
     messages = OutboxMessage.objects.filter(product=subject.product_id)
     own = messages.filter(scope=subject.scope.value, external_id=subject.external_id)
     subjects = [{"external_id": subject.external_id}]

@@ -8,12 +8,14 @@ from core.database.retries import again_without_missing_nodes, leave_retry_to_be
 from core.jobs.shares import time_limit
 from notifications import retention
 from notifications.delivery.deliver import deliver as deliver_messages
+from notifications.digests import writing
 from notifications.prometheus import DELIVER_COUNTER, SWEEP_COUNTER, attempts_counter
 from notifications.watching.sweep import sweep as sweep_watches
 
 # Seconds after which a task ends, so that others get their turn.
 SWEEP_SECONDS = 10.0
 DELIVER_SECONDS = 20.0
+DIGEST_SECONDS = 20.0
 
 
 @shared_task
@@ -40,6 +42,15 @@ def deliver() -> None:
     for outcome, count in attempts.items():
         telemetry.add_run(attempts_counter(outcome), count, 0.0, timezone.now())
     if out_of_time():
+        request_delivery()
+
+
+@shared_task
+@leave_retry_to_beat("write digests")
+def write_digests() -> None:
+    """Write the digests that are due to the outbox, and request their delivery."""
+    out_of_time = time_limit(DIGEST_SECONDS)
+    if again_without_missing_nodes(lambda: writing.write_due(timezone.now(), out_of_time)):
         request_delivery()
 
 

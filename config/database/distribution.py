@@ -148,6 +148,8 @@ TABLES: dict[str, Placement] = {
     "marketplace_feedback": _LEDGER,
     "marketplace_metricevent": _local("of one product's page alone, and at most a year of it"),
     "notifications_destination": _SMALL,
+    "notifications_digest": _SMALL,
+    "notifications_digestissue": _SMALL,
     "notifications_watch": _SMALL,
     "notifications_subscription": _SMALL,
     "notifications_outboxmessage": _OUTBOX,

@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "7c0acc5f50121051437f846e00e4daa7b37216421ccb26937d4aecbf1065c13f", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["engagement", "0052_trait_history"], ["engagement", "0053_account_chances"], ["engagement", "0054_undecided_accounts"], ["engagement", "0055_alarms_by_day"], ["engagement", "0056_figures_stale"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["ingestion", "0019_forget_keys"], ["ingestion", "0020_left_out_lines"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["notifications", "0008_forecast_falling"], ["notifications", "0009_chances_low"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["outcomes", "0003_suggestions"], ["outcomes", "0004_foresight"], ["outcomes", "0005_chance_looks"], ["outcomes", "0006_totals_of_chances"], ["outcomes", "0007_earlier_seats"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"], ["trends", "0001_figures"]]}
+-- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "a8e70b3fe7b1f2706cfc9704210c66dfc0f42ea867507a6dddb1d16213efe174", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["engagement", "0052_trait_history"], ["engagement", "0053_account_chances"], ["engagement", "0054_undecided_accounts"], ["engagement", "0055_alarms_by_day"], ["engagement", "0056_figures_stale"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["ingestion", "0019_forget_keys"], ["ingestion", "0020_left_out_lines"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["notifications", "0008_forecast_falling"], ["notifications", "0009_chances_low"], ["notifications", "0010_digests"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["outcomes", "0003_suggestions"], ["outcomes", "0004_foresight"], ["outcomes", "0005_chance_looks"], ["outcomes", "0006_totals_of_chances"], ["outcomes", "0007_earlier_seats"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"], ["trends", "0001_figures"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -1738,6 +1738,7 @@ CREATE TABLE public.notifications_destination (
     served_at timestamp with time zone,
     overflowed bigint NOT NULL,
     product_id bigint NOT NULL,
+    owner_id integer,
     CONSTRAINT destination_digest_known CHECK (((digest)::text = ANY ((ARRAY['none'::character varying, 'daily'::character varying, 'weekly'::character varying])::text[]))),
     CONSTRAINT destination_kind_known CHECK (((kind)::text = ANY ((ARRAY['webhook'::character varying, 'slack'::character varying, 'teams'::character varying, 'email'::character varying])::text[]))),
     CONSTRAINT destination_state_known CHECK (((state)::text = ANY ((ARRAY['unverified'::character varying, 'active'::character varying, 'paused'::character varying])::text[]))),
@@ -1750,6 +1751,42 @@ ALTER TABLE public.notifications_destination ALTER COLUMN id ADD GENERATED BY DE
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
+);
+CREATE TABLE public.notifications_digest (
+    id bigint NOT NULL,
+    cadence character varying(4) NOT NULL,
+    weekday smallint NOT NULL,
+    hour smallint NOT NULL,
+    time_zone character varying(64) NOT NULL,
+    is_enabled boolean NOT NULL,
+    unsubscribed_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    destination_id bigint NOT NULL,
+    owner_id integer,
+    product_id bigint NOT NULL,
+    segment_id bigint,
+    view_id bigint,
+    workspace_id bigint NOT NULL,
+    CONSTRAINT digest_cadence_known CHECK (((cadence)::text = ANY ((ARRAY['week'::character varying, 'day'::character varying])::text[]))),
+    CONSTRAINT digest_of_one_thing CHECK (((segment_id IS NULL) OR (view_id IS NULL))),
+    CONSTRAINT digest_time_known CHECK (((hour <= 23) AND (weekday <= 6))),
+    CONSTRAINT notifications_digest_hour_check CHECK ((hour >= 0)),
+    CONSTRAINT notifications_digest_weekday_check CHECK ((weekday >= 0))
+);
+ALTER TABLE public.notifications_digest ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.notifications_digest_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.notifications_digestissue (
+    cadence character varying(4) NOT NULL,
+    day date NOT NULL,
+    message_id character varying(40) NOT NULL,
+    issued_at timestamp with time zone NOT NULL,
+    digest_id bigint NOT NULL
 );
 CREATE TABLE public.notifications_outboxmessage (
     id bigint NOT NULL,
@@ -2442,54 +2479,62 @@ INSERT INTO public.auth_permission VALUES
 	(430, 'Can change watched member', 108, 'change_watchedmember'),
 	(431, 'Can delete watched member', 108, 'delete_watchedmember'),
 	(432, 'Can view watched member', 108, 'view_watchedmember'),
-	(433, 'Can add scheduled export', 109, 'add_scheduledexport'),
-	(434, 'Can change scheduled export', 109, 'change_scheduledexport'),
-	(435, 'Can delete scheduled export', 109, 'delete_scheduledexport'),
-	(436, 'Can view scheduled export', 109, 'view_scheduledexport'),
-	(437, 'Can add export run', 110, 'add_exportrun'),
-	(438, 'Can change export run', 110, 'change_exportrun'),
-	(439, 'Can delete export run', 110, 'delete_exportrun'),
-	(440, 'Can view export run', 110, 'view_exportrun'),
-	(441, 'Can add export file', 111, 'add_exportfile'),
-	(442, 'Can change export file', 111, 'change_exportfile'),
-	(443, 'Can delete export file', 111, 'delete_exportfile'),
-	(444, 'Can view export file', 111, 'view_exportfile'),
-	(445, 'Can add license revision', 112, 'add_licenserevision'),
-	(446, 'Can change license revision', 112, 'change_licenserevision'),
-	(447, 'Can delete license revision', 112, 'delete_licenserevision'),
-	(448, 'Can view license revision', 112, 'view_licenserevision'),
-	(449, 'Can add license outcome', 113, 'add_licenseoutcome'),
-	(450, 'Can change license outcome', 113, 'change_licenseoutcome'),
-	(451, 'Can delete license outcome', 113, 'delete_licenseoutcome'),
-	(452, 'Can view license outcome', 113, 'view_licenseoutcome'),
-	(453, 'Can add stored backtest', 114, 'add_storedbacktest'),
-	(454, 'Can change stored backtest', 114, 'change_storedbacktest'),
-	(455, 'Can delete stored backtest', 114, 'delete_storedbacktest'),
-	(456, 'Can view stored backtest', 114, 'view_storedbacktest'),
-	(457, 'Can add chance model', 115, 'add_chancemodel'),
-	(458, 'Can change chance model', 115, 'change_chancemodel'),
-	(459, 'Can delete chance model', 115, 'delete_chancemodel'),
-	(460, 'Can view chance model', 115, 'view_chancemodel'),
-	(461, 'Can add stored forecast', 116, 'add_storedforecast'),
-	(462, 'Can change stored forecast', 116, 'change_storedforecast'),
-	(463, 'Can delete stored forecast', 116, 'delete_storedforecast'),
-	(464, 'Can view stored forecast', 116, 'view_storedforecast'),
-	(465, 'Can add chance look', 117, 'add_chancelook'),
-	(466, 'Can change chance look', 117, 'change_chancelook'),
-	(467, 'Can delete chance look', 117, 'delete_chancelook'),
-	(468, 'Can view chance look', 117, 'view_chancelook'),
-	(469, 'Can add segment roster', 118, 'add_segmentroster'),
-	(470, 'Can change segment roster', 118, 'change_segmentroster'),
-	(471, 'Can delete segment roster', 118, 'delete_segmentroster'),
-	(472, 'Can view segment roster', 118, 'view_segmentroster'),
-	(473, 'Can add day figures', 119, 'add_dayfigures'),
-	(474, 'Can change day figures', 119, 'change_dayfigures'),
-	(475, 'Can delete day figures', 119, 'delete_dayfigures'),
-	(476, 'Can view day figures', 119, 'view_dayfigures'),
-	(477, 'Can add segment move', 120, 'add_segmentmove'),
-	(478, 'Can change segment move', 120, 'change_segmentmove'),
-	(479, 'Can delete segment move', 120, 'delete_segmentmove'),
-	(480, 'Can view segment move', 120, 'view_segmentmove');
+	(433, 'Can add digest', 109, 'add_digest'),
+	(434, 'Can change digest', 109, 'change_digest'),
+	(435, 'Can delete digest', 109, 'delete_digest'),
+	(436, 'Can view digest', 109, 'view_digest'),
+	(437, 'Can add digest issue', 110, 'add_digestissue'),
+	(438, 'Can change digest issue', 110, 'change_digestissue'),
+	(439, 'Can delete digest issue', 110, 'delete_digestissue'),
+	(440, 'Can view digest issue', 110, 'view_digestissue'),
+	(441, 'Can add scheduled export', 111, 'add_scheduledexport'),
+	(442, 'Can change scheduled export', 111, 'change_scheduledexport'),
+	(443, 'Can delete scheduled export', 111, 'delete_scheduledexport'),
+	(444, 'Can view scheduled export', 111, 'view_scheduledexport'),
+	(445, 'Can add export run', 112, 'add_exportrun'),
+	(446, 'Can change export run', 112, 'change_exportrun'),
+	(447, 'Can delete export run', 112, 'delete_exportrun'),
+	(448, 'Can view export run', 112, 'view_exportrun'),
+	(449, 'Can add export file', 113, 'add_exportfile'),
+	(450, 'Can change export file', 113, 'change_exportfile'),
+	(451, 'Can delete export file', 113, 'delete_exportfile'),
+	(452, 'Can view export file', 113, 'view_exportfile'),
+	(453, 'Can add license revision', 114, 'add_licenserevision'),
+	(454, 'Can change license revision', 114, 'change_licenserevision'),
+	(455, 'Can delete license revision', 114, 'delete_licenserevision'),
+	(456, 'Can view license revision', 114, 'view_licenserevision'),
+	(457, 'Can add license outcome', 115, 'add_licenseoutcome'),
+	(458, 'Can change license outcome', 115, 'change_licenseoutcome'),
+	(459, 'Can delete license outcome', 115, 'delete_licenseoutcome'),
+	(460, 'Can view license outcome', 115, 'view_licenseoutcome'),
+	(461, 'Can add stored backtest', 116, 'add_storedbacktest'),
+	(462, 'Can change stored backtest', 116, 'change_storedbacktest'),
+	(463, 'Can delete stored backtest', 116, 'delete_storedbacktest'),
+	(464, 'Can view stored backtest', 116, 'view_storedbacktest'),
+	(465, 'Can add chance model', 117, 'add_chancemodel'),
+	(466, 'Can change chance model', 117, 'change_chancemodel'),
+	(467, 'Can delete chance model', 117, 'delete_chancemodel'),
+	(468, 'Can view chance model', 117, 'view_chancemodel'),
+	(469, 'Can add stored forecast', 118, 'add_storedforecast'),
+	(470, 'Can change stored forecast', 118, 'change_storedforecast'),
+	(471, 'Can delete stored forecast', 118, 'delete_storedforecast'),
+	(472, 'Can view stored forecast', 118, 'view_storedforecast'),
+	(473, 'Can add chance look', 119, 'add_chancelook'),
+	(474, 'Can change chance look', 119, 'change_chancelook'),
+	(475, 'Can delete chance look', 119, 'delete_chancelook'),
+	(476, 'Can view chance look', 119, 'view_chancelook'),
+	(477, 'Can add segment roster', 120, 'add_segmentroster'),
+	(478, 'Can change segment roster', 120, 'change_segmentroster'),
+	(479, 'Can delete segment roster', 120, 'delete_segmentroster'),
+	(480, 'Can view segment roster', 120, 'view_segmentroster'),
+	(481, 'Can add day figures', 121, 'add_dayfigures'),
+	(482, 'Can change day figures', 121, 'change_dayfigures'),
+	(483, 'Can delete day figures', 121, 'delete_dayfigures'),
+	(484, 'Can view day figures', 121, 'view_dayfigures'),
+	(485, 'Can add segment move', 122, 'add_segmentmove'),
+	(486, 'Can change segment move', 122, 'change_segmentmove'),
+	(487, 'Can delete segment move', 122, 'delete_segmentmove'),
+	(488, 'Can view segment move', 122, 'view_segmentmove');
 INSERT INTO public.django_celery_beat_intervalschedule VALUES
 	(1, 6, 'hours');
 INSERT INTO public.django_celery_beat_periodictask VALUES
@@ -2605,18 +2650,20 @@ INSERT INTO public.django_content_type VALUES
 	(106, 'notifications', 'subscription'),
 	(107, 'notifications', 'watch'),
 	(108, 'notifications', 'watchedmember'),
-	(109, 'exports', 'scheduledexport'),
-	(110, 'exports', 'exportrun'),
-	(111, 'exports', 'exportfile'),
-	(112, 'outcomes', 'licenserevision'),
-	(113, 'outcomes', 'licenseoutcome'),
-	(114, 'outcomes', 'storedbacktest'),
-	(115, 'outcomes', 'chancemodel'),
-	(116, 'outcomes', 'storedforecast'),
-	(117, 'outcomes', 'chancelook'),
-	(118, 'trends', 'segmentroster'),
-	(119, 'trends', 'dayfigures'),
-	(120, 'trends', 'segmentmove');
+	(109, 'notifications', 'digest'),
+	(110, 'notifications', 'digestissue'),
+	(111, 'exports', 'scheduledexport'),
+	(112, 'exports', 'exportrun'),
+	(113, 'exports', 'exportfile'),
+	(114, 'outcomes', 'licenserevision'),
+	(115, 'outcomes', 'licenseoutcome'),
+	(116, 'outcomes', 'storedbacktest'),
+	(117, 'outcomes', 'chancemodel'),
+	(118, 'outcomes', 'storedforecast'),
+	(119, 'outcomes', 'chancelook'),
+	(120, 'trends', 'segmentroster'),
+	(121, 'trends', 'dayfigures'),
+	(122, 'trends', 'segmentmove');
 INSERT INTO public.django_migrations VALUES
 	(1, 'contenttypes', '0001_initial', now()),
 	(2, 'auth', '0001_initial', now()),
@@ -2760,22 +2807,23 @@ INSERT INTO public.django_migrations VALUES
 	(140, 'notifications', '0007_license_events', now()),
 	(141, 'notifications', '0008_forecast_falling', now()),
 	(142, 'notifications', '0009_chances_low', now()),
-	(143, 'outcomes', '0001_license_outcomes', now()),
-	(144, 'outcomes', '0002_backtests', now()),
-	(145, 'outcomes', '0003_suggestions', now()),
-	(146, 'outcomes', '0004_foresight', now()),
-	(147, 'outcomes', '0005_chance_looks', now()),
-	(148, 'outcomes', '0006_totals_of_chances', now()),
-	(149, 'outcomes', '0007_earlier_seats', now()),
-	(150, 'readapi', '0001_initial', now()),
-	(151, 'readapi', '0002_usage', now()),
-	(152, 'readapi', '0003_token_rights', now()),
-	(153, 'readapi', '0004_read_token', now()),
-	(154, 'sessions', '0001_initial', now()),
-	(155, 'trends', '0001_figures', now());
+	(143, 'notifications', '0010_digests', now()),
+	(144, 'outcomes', '0001_license_outcomes', now()),
+	(145, 'outcomes', '0002_backtests', now()),
+	(146, 'outcomes', '0003_suggestions', now()),
+	(147, 'outcomes', '0004_foresight', now()),
+	(148, 'outcomes', '0005_chance_looks', now()),
+	(149, 'outcomes', '0006_totals_of_chances', now()),
+	(150, 'outcomes', '0007_earlier_seats', now()),
+	(151, 'readapi', '0001_initial', now()),
+	(152, 'readapi', '0002_usage', now()),
+	(153, 'readapi', '0003_token_rights', now()),
+	(154, 'readapi', '0004_read_token', now()),
+	(155, 'sessions', '0001_initial', now()),
+	(156, 'trends', '0001_figures', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
-SELECT pg_catalog.setval('public.auth_permission_id_seq', 480, true);
+SELECT pg_catalog.setval('public.auth_permission_id_seq', 488, true);
 SELECT pg_catalog.setval('public.auth_user_groups_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_user_permissions_id_seq', 1, false);
@@ -2786,8 +2834,8 @@ SELECT pg_catalog.setval('public.django_celery_beat_crontabschedule_id_seq', 1, 
 SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
-SELECT pg_catalog.setval('public.django_content_type_id_seq', 120, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 155, true);
+SELECT pg_catalog.setval('public.django_content_type_id_seq', 122, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 156, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alarmnight_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alias_id_seq', 1, false);
@@ -2835,6 +2883,7 @@ SELECT pg_catalog.setval('public.marketplace_seenlicenses_id_seq', 1, false);
 SELECT pg_catalog.setval('public.marketplace_syncrun_id_seq', 1, false);
 SELECT pg_catalog.setval('public.notifications_delivery_id_seq', 1, false);
 SELECT pg_catalog.setval('public.notifications_destination_id_seq', 1, false);
+SELECT pg_catalog.setval('public.notifications_digest_id_seq', 1, false);
 SELECT pg_catalog.setval('public.notifications_outboxmessage_id_seq', 1, false);
 SELECT pg_catalog.setval('public.notifications_subscription_id_seq', 1, false);
 SELECT pg_catalog.setval('public.notifications_watch_id_seq', 1, false);
@@ -3098,6 +3147,10 @@ ALTER TABLE ONLY public.notifications_delivery
     ADD CONSTRAINT notifications_delivery_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.notifications_destination
     ADD CONSTRAINT notifications_destination_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.notifications_digest
+    ADD CONSTRAINT notifications_digest_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.notifications_digestissue
+    ADD CONSTRAINT notifications_digestissue_pkey PRIMARY KEY (digest_id, cadence, day);
 ALTER TABLE ONLY public.notifications_outboxmessage
     ADD CONSTRAINT notifications_outboxmessage_message_id_key UNIQUE (message_id);
 ALTER TABLE ONLY public.notifications_outboxmessage
@@ -3126,6 +3179,8 @@ ALTER TABLE ONLY public.engagement_productmember
     ADD CONSTRAINT one_membership_per_product UNIQUE (product_id, user_id);
 ALTER TABLE ONLY public.engagement_alarmnight
     ADD CONSTRAINT one_night_per_workspace UNIQUE (workspace_id, day);
+ALTER TABLE ONLY public.notifications_destination
+    ADD CONSTRAINT one_own_destination_per_product UNIQUE (product_id, owner_id);
 ALTER TABLE ONLY public.marketplace_reportreading
     ADD CONSTRAINT one_reading_of_report UNIQUE (connection_id, report);
 ALTER TABLE ONLY public.engagement_recoverycode
@@ -3283,7 +3338,14 @@ CREATE INDEX marketplace_seenlicenses_run_id_8f81e2e5 ON public.marketplace_seen
 CREATE INDEX message_id_by_time ON public.ingestion_seenmessageid USING btree (seen_at);
 CREATE INDEX notifications_delivery_message_id_df4d325b ON public.notifications_delivery USING btree (message_id);
 CREATE INDEX notifications_delivery_product_id_8a1d6d06 ON public.notifications_delivery USING btree (product_id);
+CREATE INDEX notifications_destination_owner_id_ce9fbd99 ON public.notifications_destination USING btree (owner_id);
 CREATE INDEX notifications_destination_product_id_8a1b1d10 ON public.notifications_destination USING btree (product_id);
+CREATE INDEX notifications_digest_destination_id_5161f61b ON public.notifications_digest USING btree (destination_id);
+CREATE INDEX notifications_digest_owner_id_a8f7ed58 ON public.notifications_digest USING btree (owner_id);
+CREATE INDEX notifications_digest_product_id_667eb34c ON public.notifications_digest USING btree (product_id);
+CREATE INDEX notifications_digest_segment_id_6f398d58 ON public.notifications_digest USING btree (segment_id);
+CREATE INDEX notifications_digest_view_id_3e90d2b9 ON public.notifications_digest USING btree (view_id);
+CREATE INDEX notifications_digest_workspace_id_e86d2bb4 ON public.notifications_digest USING btree (workspace_id);
 CREATE INDEX notifications_outboxmessage_message_id_1c7a582c_like ON public.notifications_outboxmessage USING btree (message_id varchar_pattern_ops);
 CREATE INDEX notifications_outboxmessage_product_id_a5b8105b ON public.notifications_outboxmessage USING btree (product_id);
 CREATE INDEX notifications_subscription_destination_id_58d2ba6e ON public.notifications_subscription USING btree (destination_id);
@@ -3475,6 +3537,18 @@ ALTER TABLE ONLY public.marketplace_transaction
     ADD CONSTRAINT marketplace_transact_product_id_10d64910_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.notifications_destination
     ADD CONSTRAINT notifications_destin_product_id_8a1b1d10_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_digest
+    ADD CONSTRAINT notifications_digest_destination_id_5161f61b_fk_notificat FOREIGN KEY (destination_id) REFERENCES public.notifications_destination(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_digestissue
+    ADD CONSTRAINT notifications_digest_digest_id_187d77b3_fk_notificat FOREIGN KEY (digest_id) REFERENCES public.notifications_digest(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_digest
+    ADD CONSTRAINT notifications_digest_product_id_667eb34c_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_digest
+    ADD CONSTRAINT notifications_digest_segment_id_6f398d58_fk_engagemen FOREIGN KEY (segment_id) REFERENCES public.engagement_segment(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_digest
+    ADD CONSTRAINT notifications_digest_view_id_3e90d2b9_fk_engagemen FOREIGN KEY (view_id) REFERENCES public.engagement_savedview(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.notifications_digest
+    ADD CONSTRAINT notifications_digest_workspace_id_e86d2bb4_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.notifications_subscription
     ADD CONSTRAINT notifications_subscr_destination_id_58d2ba6e_fk_notificat FOREIGN KEY (destination_id) REFERENCES public.notifications_destination(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.notifications_subscription

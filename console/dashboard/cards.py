@@ -10,7 +10,6 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from access.pages.scoping import Access
-from console.dashboard.changes import ChangesBlock, changes_block
 from console.dashboard.notices import (
     INTENDED_DROP_REASONS,
     activity_notices,
@@ -48,6 +47,7 @@ from ingestion.log.texts import (
 from ingestion.models import IngestionKey
 from outcomes.forecasts import texts as forecasts
 from outcomes.forecasts.results import Forecast
+from trends.changes.sections import Block, Places, describe
 
 # The links to workspaces besides the one whose scores are shown.
 MAX_OTHER_WORKSPACES = 5
@@ -113,7 +113,8 @@ class Card:
     unlisted_workspaces: int = 0
     movers: Sequence[tuple[str, Sequence[MoverRow]]] = ()
     # What changed in the last week. It has movers, too.
-    changes: ChangesBlock | None = None
+    changes: Block | None = None
+    digest_url: str = ""
     # How many accounts have each insight, and accounts that need attention, those that cost most
     # first.
     insights: Sequence[InsightLink] = ()
@@ -157,7 +158,10 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
         movers=_movers(summary)
         if summary.totals and summary.totals.accounts and not summary.changes
         else (),
-        changes=changes_block(summary.changes, summary.workspaces[0]) if summary.changes else None,
+        changes=describe(summary.changes, Places(summary.workspaces[0].pk, {}))
+        if summary.changes
+        else None,
+        digest_url=_digest_url(summary),
         insights=[_insight_link(summary, kind) for kind in summary.attention.counts],
         alerts=_alerts(summary),
         chart=_chart(summary) if summary.last_24h.accepted else None,
@@ -227,6 +231,14 @@ def _mover_row(mover: Mover, workspace: Workspace) -> MoverRow:
         # A minus sign is as wide as a plus.
         change="" if change is None else f"{change:+.1f}".replace("-", "\N{MINUS SIGN}"),
     )
+
+
+def _digest_url(summary: ProductSummary) -> str:
+    """Where people make a digest of the workspace."""
+    if not summary.workspaces:
+        return ""
+    query = urlencode({"workspace": summary.workspaces[0].pk})
+    return f"{admin_url('notifications_digest_add')}?{query}"
 
 
 # --- Insights -------------------------------------------------------------------------------

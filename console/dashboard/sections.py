@@ -15,6 +15,7 @@ SECTIONS = {
     "ingestion_inboxmessage": "ingestion",
     "ingestion_dropcount": "ingestion",
     "notifications_subscription": "notifications",
+    "notifications_digest": "notifications",
     "notifications_destination": "notifications",
     "notifications_outboxmessage": "notifications",
     "exports_scheduledexport": "exports",
@@ -50,7 +51,9 @@ ROOTS = {
 }
 # Lists below a section in the side bar.
 SECTION_LISTS = {
-    "notifications": ("notifications_destination", "notifications_outboxmessage"),
+    "notifications": (
+        *("notifications_digest", "notifications_destination", "notifications_outboxmessage"),
+    ),
     "exports": ("exports_exportrun",),
 }
 # Lists of a section besides its own page.
@@ -63,6 +66,7 @@ SUBLISTS = {
     "ingestion_forgetkey",
     "readapi_apitoken",
     "engagement_trailentry",
+    "notifications_digest",
     "notifications_destination",
     "notifications_outboxmessage",
     "exports_exportrun",
@@ -102,6 +106,7 @@ LIST_LABELS = {
     "engagement_trailentry": "Trail",
     "marketplace_connection": "Marketplace",
     "notifications_subscription": "Subscriptions",
+    "notifications_digest": "Digests",
     "notifications_destination": "Destinations",
     "notifications_outboxmessage": "Delivery log",
     "exports_scheduledexport": "Exports",

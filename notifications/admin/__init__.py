@@ -1,5 +1,5 @@
-"""The admin pages of subscriptions, destinations, and the delivery log."""
+"""The admin pages of subscriptions, digests, destinations, and the delivery log."""
 
-from notifications.admin import destinations, log, subscriptions
+from notifications.admin import destinations, digests, log, subscriptions
 
-__all__ = ["destinations", "log", "subscriptions"]
+__all__ = ["destinations", "digests", "log", "subscriptions"]

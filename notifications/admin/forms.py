@@ -1,7 +1,6 @@
 """The forms of destinations and subscriptions."""
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from django import forms
 from django.conf import settings
@@ -14,6 +13,7 @@ from core.outbound.addresses import MAX_URL_LENGTH, AddressForbidden, check_url
 from engagement.models import Segment
 from notifications.delivery import signing
 from notifications.models import Destination, Subscription
+from notifications.models.destinations import address_hint
 from notifications.triggers import TRIGGERS, Trigger, TriggerInfo
 from notifications.watching.insights import insight_choices
 
@@ -92,7 +92,8 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
         same = Destination.objects.filter(product=product, name=cleaned.get("name"))
         if product and same.exclude(pk=self.instance.pk).exists():
             self.add_error("name", "This product already has a destination with this name.")
-        if not self.instance.pk and _has_all(Destination, product, MAX_DESTINATIONS):
+        shared = Destination.objects.filter(owner=None)
+        if not self.instance.pk and _has_all(shared, product, MAX_DESTINATIONS):
             text = f"A product can have at most {MAX_DESTINATIONS} destinations."
             self.add_error(None, f"{text} Delete one that nobody needs.")
         return cleaned
@@ -117,16 +118,6 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
             destination.pause_reason = ""
             changed += ["address", "address_hint", "state", "pause_reason"]
         return changed
-
-
-def address_hint(kind: str, address: str) -> str:
-    """As much of the address as pages may show."""
-    if kind == Kind.EMAIL:
-        local, _, domain = address.rpartition("@")
-        return f"{local[:1]}…@{domain}"
-    parts = urlsplit(address)
-    host = parts.netloc.rpartition("@")[2]
-    return f"{host}/…" if parts.path.strip("/") or parts.query else host
 
 
 class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -199,7 +190,9 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         if "filter_segment" in self.fields:
             self.fields["filter_segment"].label = "Only if in"
         if isinstance(field := self.fields.get("destination"), forms.ModelChoiceField):
-            field.queryset = Destination.objects.filter(product=self.instance.product_id)
+            field.queryset = Destination.objects.filter(
+                product=self.instance.product_id, owner=None
+            )
             if not field.queryset.exists():
                 add = reverse("admin:notifications_destination_add")
                 field.help_text = format_html(
@@ -234,7 +227,9 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
             text = "Choose a segment of the same kind: users or accounts."
             self.add_error("filter_segment", text)
         product = self.instance.product_id
-        if not self.instance.pk and _has_all(Subscription, product, MAX_SUBSCRIPTIONS):
+        if not self.instance.pk and _has_all(
+            Subscription.objects.all(), product, MAX_SUBSCRIPTIONS
+        ):
             text = f"A product can have at most {MAX_SUBSCRIPTIONS} subscriptions."
             self.add_error(None, f"{text} Delete one that nobody needs.")
         return cleaned
@@ -256,9 +251,9 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         return not self.instance.watch_id or bool(set(self.changed_data) - ignored)
 
 
-def _has_all(model: Any, product: Any, most: int) -> bool:
+def _has_all(rows: QuerySet[Any], product: Any, most: int) -> bool:
     """Whether the product has as many rows as it may have. Each costs the sweeps time."""
-    return product is not None and model.objects.filter(product=product).count() >= most
+    return product is not None and rows.filter(product=product).count() >= most
 
 
 def _by_scope(segments: QuerySet[Segment]) -> list[tuple[str, list[tuple[int, str]]]]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import LiteralString
 from uuid import UUID, uuid4
 
@@ -24,6 +25,7 @@ from core.outbound.addresses import Resolver
 from core.outbound.requests import DEADLINE, Request, Result, timed_out
 from engagement import traces
 from notifications.delivery import formats, outcomes
+from notifications.digests.content import is_digest
 from notifications.models import Delivery, Destination, OutboxMessage
 
 logger = logging.getLogger(__name__)
@@ -230,7 +232,7 @@ def next_messages(destination: Destination, now: datetime) -> list[OutboxMessage
     """The next messages to send in one request, those that have failed last.
 
     One about a subject waits for the one before. So a message that is always refused delays only
-    those about the same subject.
+    those about the same subject. A digest is sent alone.
     """
     parameters = {
         "destination": destination.pk,
@@ -238,4 +240,7 @@ def next_messages(destination: Destination, now: datetime) -> list[OutboxMessage
         "size": formats.batch_size(destination),
     }
     ids = [id for (id,) in sql.fetch(_NEXT, parameters)]
-    return list(OutboxMessage.objects.filter(pk__in=ids).order_by("pk"))
+    messages = list(OutboxMessage.objects.filter(pk__in=ids).order_by("pk"))
+    if messages and is_digest(messages[0]):
+        return messages[:1]
+    return list(takewhile(lambda message: not is_digest(message), messages))

@@ -9,21 +9,26 @@ from django.template.loader import render_to_string
 
 from core.outbound.requests import ERROR_LENGTH, Result
 from notifications.delivery.links import first_of, link_of
-from notifications.models import Delivery, OutboxMessage
+from notifications.digests.content import is_digest
+from notifications.digests.rendering import build_email
+from notifications.models import Delivery, Destination, OutboxMessage
 
 SUBJECT_LENGTH = 150
 Outcome = Delivery.Outcome
 
 
 class EmailRequest:
-    """An email about one or more messages."""
+    """An email about one or more messages, or a digest."""
 
-    def __init__(self, address: str, product: str, messages: Sequence[OutboxMessage]) -> None:
-        first = messages[0].title
+    def __init__(self, destination: Destination, messages: Sequence[OutboxMessage]) -> None:
+        if is_digest(messages[0]):
+            self._email: EmailMessage = build_email(destination, messages[0], SUBJECT_LENGTH)
+            return
+        product, first = destination.product.name, messages[0].title
         subject = first if len(messages) == 1 else f"{product}: {len(messages):,} changes"
         lines = [(message.title, _links(message)) for message in messages]
         body = render_to_string("notifications/email.txt", {"product": product, "lines": lines})
-        self._email = plain_email(address, subject, body)
+        self._email = plain_email(destination.address, subject, body)
 
     def run(self) -> Result:
         return send_email(self._email)

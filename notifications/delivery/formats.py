@@ -1,7 +1,7 @@
 """Requests to destinations: a signed webhook, a post to a chat, or an email."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,8 @@ from core.outbound.addresses import Resolver
 from core.outbound.requests import OutboundRequest, Request
 from notifications.delivery import emails, signing
 from notifications.delivery.links import first_of, link_of
+from notifications.digests.content import is_digest
+from notifications.digests.rendering import chat_lines
 from notifications.models import Destination, OutboxMessage
 
 # Messages in one request. Programs get them one by one.
@@ -36,7 +38,7 @@ def build_request(
 ) -> Request:
     """The request that delivers the messages. A webhook learns their trace."""
     if destination.kind == Destination.Kind.EMAIL:
-        return emails.EmailRequest(destination.address, destination.product.name, messages)
+        return emails.EmailRequest(destination, messages)
     content = request_content(destination, messages)
     body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
     headers = {"Content-Type": "application/json", "User-Agent": settings.USER_AGENT}
@@ -52,9 +54,9 @@ def request_content(destination: Destination, messages: Sequence[OutboxMessage])
     """What the request's body says, before it is encoded."""
     match destination.kind:
         case Destination.Kind.SLACK:
-            return _slack(messages)
+            return _slack(messages, destination.site_url)
         case Destination.Kind.TEAMS:
-            return _teams(messages)
+            return _teams(messages, destination.site_url)
     return messages[0].payload
 
 
@@ -93,9 +95,10 @@ SLACK_LENGTH = 3000
 SLACK_NAMES_LENGTH = 2000
 
 
-def _slack(messages: Sequence[OutboxMessage]) -> dict[str, Any]:
+def _slack(messages: Sequence[OutboxMessage], site_url: str) -> dict[str, Any]:
     sections = [""]
-    for line in map(_slack_line, messages):
+    lines = (line for message in messages for line in _slack_lines(message, site_url))
+    for line in lines:
         if len(sections[-1]) + len(line) < SLACK_LENGTH:
             sections[-1] += f"\n{line}" if sections[-1] else line
         else:
@@ -107,6 +110,19 @@ def _slack(messages: Sequence[OutboxMessage]) -> dict[str, Any]:
             {"type": "section", "text": {"type": "mrkdwn", "text": section}} for section in sections
         ],
     }
+
+
+def _slack_lines(message: OutboxMessage, site_url: str) -> Iterator[str]:
+    if not is_digest(message):
+        yield _slack_line(message)
+        return
+    yield f"*{_slack_escape(message.title)}*"
+    for line in chat_lines(message, site_url):
+        name, text = _slack_escape(_short(line.name)), _slack_escape(line.text)
+        if name:
+            yield f"• <{line.url}|{_slack_label(name)}> {text}"
+        else:
+            yield f"*{text}*" if line.is_heading else text
 
 
 def _slack_line(message: OutboxMessage) -> str:
@@ -138,23 +154,33 @@ def _slack_label(text: str) -> str:
 TEAMS_NAMES_LENGTH = 6000
 
 
-def _teams(messages: Sequence[OutboxMessage]) -> dict[str, Any]:
+def _teams(messages: Sequence[OutboxMessage], site_url: str) -> dict[str, Any]:
     """An adaptive card, which the workflow “Post to a channel” takes."""
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
         "version": "1.4",
         "body": [
-            {
-                "type": "TextBlock",
-                "wrap": True,
-                "text": _teams_line(message, TEAMS_NAMES_LENGTH // len(messages)),
-            }
+            {"type": "TextBlock", "wrap": True, "text": text}
             for message in messages
+            for text in _teams_lines(message, TEAMS_NAMES_LENGTH // len(messages), site_url)
         ],
     }
     attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
     return {"type": "message", "attachments": [attachment]}
+
+
+def _teams_lines(message: OutboxMessage, names_length: int, site_url: str) -> Iterator[str]:
+    if not is_digest(message):
+        yield _teams_line(message, names_length)
+        return
+    yield f"**{_teams_escape(message.title)}**"
+    for line in chat_lines(message, site_url):
+        name, text = _teams_escape(_short(line.name)), _teams_escape(line.text)
+        if name:
+            yield f"[{name}]({line.url}) {text}"
+        else:
+            yield f"**{text}**" if line.is_heading else text
 
 
 def _teams_line(message: OutboxMessage, names_length: int) -> str:

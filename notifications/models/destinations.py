@@ -1,7 +1,9 @@
 """Destinations: where notifications go."""
 
 from typing import ClassVar
+from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -27,7 +29,7 @@ class Destination(models.Model):
     Each failed attempt puts the next one to this destination off until ``retry_at``; ``failures``
     counts those in a row, since ``failing_since``. A worker that delivers holds the lease ``lease``
     until ``leased_until``. ``served_at`` is its last turn. ``site_url`` is where its managers reach
-    the admin, for links in messages.
+    the admin, for links in messages. With an ``owner``, it is the email address of that login.
     """
 
     class Kind(models.TextChoices):
@@ -60,6 +62,15 @@ class Destination(models.Model):
     )
     pause_reason = models.TextField(blank=True, editable=False)
     verified_at = models.DateTimeField(null=True, editable=False)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        editable=False,
+        on_delete=models.CASCADE,
+        # An older release, which does not know this column, can still delete a login.
+        db_constraint=False,
+        related_name="+",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     site_url = models.CharField(max_length=300, blank=True, editable=False)
 
@@ -79,6 +90,9 @@ class Destination(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["product", "name"], name="destination_name_per_product"
+            ),
+            models.UniqueConstraint(
+                fields=["product", "owner"], name="one_own_destination_per_product"
             ),
             models.CheckConstraint(
                 condition=Q(kind__in=["webhook", "slack", "teams", "email"]),
@@ -105,3 +119,13 @@ class Destination(models.Model):
     def secret_list(self) -> list[str]:
         """The signing secrets, the newest first."""
         return self.signing_secrets.split()
+
+
+def address_hint(kind: str, address: str) -> str:
+    """As much of the address as pages may show."""
+    if kind == Destination.Kind.EMAIL:
+        local, _, domain = address.rpartition("@")
+        return f"{local[:1]}…@{domain}"
+    parts = urlsplit(address)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{host}/…" if parts.path.strip("/") or parts.query else host

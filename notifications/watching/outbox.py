@@ -11,7 +11,7 @@ from core.database import sql
 from engagement.activity.reading import told_to_nobody
 from engagement.scopes import get_kind
 from engagement.segments import members
-from notifications.delivery import digests
+from notifications.delivery import collecting
 from notifications.models import Destination, OutboxMessage, Subscription
 from notifications.watching import payloads
 from notifications.watching.changes import Changes
@@ -183,5 +183,5 @@ def _message(
         title=draft.title,
         payload=draft.payload,
         created_at=now,
-        next_attempt_at=digests.first_attempt(destination, now),
+        next_attempt_at=collecting.first_attempt(destination, now),
     )

@@ -34,7 +34,14 @@ from ingestion.models import (
 )
 from ingestion.payloads import encode
 from marketplace.models import Connection, FailedRecord, SyncRun
-from notifications.models import Delivery, Destination, OutboxMessage, Subscription, WatchedMember
+from notifications.models import (
+    Delivery,
+    Destination,
+    Digest,
+    OutboxMessage,
+    Subscription,
+    WatchedMember,
+)
 from notifications.watching.watches import assign_watch
 from readapi.models import ApiToken
 
@@ -58,6 +65,7 @@ class Rows:
     drop_count: DropCount
     connection: Connection
     subscription: Subscription
+    digest: Digest
     message: OutboxMessage
     export_run: ExportRun
     trail_entry: TrailEntry
@@ -82,6 +90,7 @@ class Rows:
             ("marketplace_connection", self.connection.pk),
             ("notifications_subscription", self.subscription.pk),
             ("notifications_destination", self.subscription.destination_id),
+            ("notifications_digest", self.digest.pk),
             ("notifications_outboxmessage", self.message.pk),
             ("exports_scheduledexport", self.export_run.export_id),
             ("exports_exportrun", self.export_run.pk),
@@ -149,6 +158,11 @@ def fill(product: Product, number: int = 1) -> Rows:
         ),
         connection=a_connection(product),
         subscription=subscription,
+        digest=Digest.objects.create(
+            product=product,
+            workspace=workspace,
+            destination=subscription.destination,
+        ),
         message=OutboxMessage.objects.get(subscription_id=subscription.pk),
         export_run=an_export_run(workspace),
         trail_entry=TrailEntry.objects.create(

@@ -32,6 +32,7 @@ OWN_VIEWS = {
         *("details", "status", "test", "sync", "full_sync", "disconnect", "seats"),
     ],
     "notifications_destination": ["test", "rotate", "end_rotation", "pause"],
+    "notifications_digest": ["preview"],
     "notifications_outboxmessage": ["send_again"],
     "exports_scheduledexport": ["run_now", "verify", "stop"],
 }

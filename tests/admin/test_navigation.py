@@ -64,6 +64,7 @@ def section_of(rows: Rows) -> dict[str, str]:
         "marketplace_connection": "Settings",
         "notifications_subscription": "Notifications",
         "notifications_destination": "Notifications",
+        "notifications_digest": "Notifications",
         "notifications_outboxmessage": "Notifications",
         "exports_scheduledexport": "Exports",
         "exports_exportrun": "Exports",

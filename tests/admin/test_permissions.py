@@ -139,6 +139,9 @@ OWN_VIEWS = {
     "notifications_destination_rotate": For.MANAGERS,
     "notifications_destination_end_rotation": For.MANAGERS,
     "notifications_destination_pause": For.MANAGERS,
+    # Members make digests of their own.
+    "notifications_digest_add": For.MEMBERS,
+    "notifications_digest_preview": For.MEMBERS,
     "notifications_outboxmessage_send_again": For.MANAGERS,
     "exports_scheduledexport_run_now": For.MANAGERS,
     "exports_scheduledexport_verify": For.MANAGERS,

@@ -11,8 +11,8 @@ from pytest_django import Settings
 
 from engagement.models import Product
 from notifications import tasks
+from notifications.delivery.collecting import first_attempt
 from notifications.delivery.deliver import deliver
-from notifications.delivery.digests import first_attempt
 from notifications.models import Delivery, Destination, OutboxMessage
 from notifications.watching import outbox, payloads
 from tests.notifications.receiver import Receiver

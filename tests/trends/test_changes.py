@@ -28,7 +28,7 @@ from tests.cases import each, leaves_no_rows
 from tests.engagement.alarms.rows import LEVEL, alarm, night
 from tests.engagement.history import NOON
 from tests.engagement.rows import TODAY, account, moved
-from trends.changes import sections, texts, whose
+from trends.changes import finding, sections, texts, whose
 from trends.changes.finding import DUE_DAYS, MOST_LISTED, find_changes, last_period
 from trends.changes.results import Cadence, Changes, Period
 from trends.models import WHOLE, DayFigures
@@ -372,15 +372,19 @@ def test_the_period_waits_two_days_for_a_night_that_is_decided_late(scores: Scor
     assert last_period(scores, Cadence.DAY).last == YESTERDAY
 
 
-def test_a_large_set_tells_those_that_were_counted_last(scores: ScoreSet) -> None:
-    world = plant(scores, 3)
+def test_a_large_set_tells_those_that_were_counted_last(
+    scores: ScoreSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(scores, 3)
     live = changes(scores)
     counts.recount(scores, NOON)
     CachedCounts.objects.update(seconds=counts.LIVE_COUNT_SECONDS + 1)
-    answer = changes(scores)
-    assert (answer.rose.first, answer.fell.first) == (live.rose.first, live.fell.first)
-    assert answer.rose.count is None and answer.fell.count is None
-    assert answer.new == live.new and world.accounts
+    assert changes(scores) == live
+    monkeypatch.setattr(finding, "MOST_COUNTED", 3)
+    large = changes(scores)
+    assert (large.rose.first, large.fell.first) == (live.rose.first, live.fell.first)
+    assert large.rose.count is None and large.fell.count is None
+    assert find_changes(own(scores), WEEK, counts_all=True) == live
 
 
 def test_what_has_no_changes_says_why(scores: ScoreSet) -> None:

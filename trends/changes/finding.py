@@ -33,6 +33,8 @@ from trends.changes.whose import Whose
 from trends.models import WHOLE, DayFigures
 
 MOST_LISTED = 10
+# Accounts of a set whose movers are counted while a page waits.
+MOST_COUNTED = 20_000
 DUE_DAYS = 30
 # A night that is decided late, or again, holds nothing up for longer.
 _WAIT_FOR_NIGHTS = timedelta(days=2)
@@ -49,8 +51,9 @@ def last_period(score_set: ScoreSet, cadence: Cadence) -> Period:
     return Period.until(yesterday if is_late else min(yesterday, decided), cadence)
 
 
-def find_changes(whose: Whose, period: Period) -> Changes:
-    """What changed for them in the period, which ends with one of the last days."""
+def find_changes(whose: Whose, period: Period, *, counts_all: bool = False) -> Changes:
+    """What changed for them in the period, which ends with one of the last days. With *counts_all*
+    also how many scores of a large set moved, which reads all of its rows."""
     extremes = _movers(whose)
     figures = _figures(whose, period)
     return Changes(
@@ -58,8 +61,8 @@ def find_changes(whose: Whose, period: Period) -> Changes:
         lookback_days=whose.score_set.lookback_days,
         began=_began(whose, period),
         ended=_ended(whose, period),
-        rose=Listed(_moved_count(whose, up=True), _moved(extremes.rising)),
-        fell=Listed(_moved_count(whose, up=False), _moved(extremes.falling)),
+        rose=Listed(_count_moved(whose, counts_all, up=True), _moved(extremes.rising)),
+        fell=Listed(_count_moved(whose, counts_all, up=False), _moved(extremes.falling)),
         new=_new(whose, period),
         stopped=figures["stopped"],
         returned=figures["returned"],
@@ -150,9 +153,9 @@ def _moved(rows: Sequence[Mover], *, are_new: bool = False) -> list[Moved]:
     ]
 
 
-def _moved_count(whose: Whose, *, up: bool) -> int | None:
-    """Of a large set, nobody counts those that moved: it reads all of its rows."""
-    if whose.matches is None and counts.counted_at(whose.score_set) is not None:
+def _count_moved(whose: Whose, counts_all: bool, *, up: bool) -> int | None:
+    own = whose.score_set
+    if not counts_all and counts.subject_totals([own])[own.pk].accounts > MOST_COUNTED:
         return None
     return movers.moved_rows(whose.score_set, whose.matches, up=up).count()
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import date, timedelta
 from enum import StrEnum
-from typing import Annotated, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from engagement.insight_kinds import InsightKind
 from outcomes.statistics.estimates import Estimate
@@ -126,8 +126,8 @@ class Changes(Struct, frozen=True, kw_only=True):
     rose: Listed[Moved]
     fell: Listed[Moved]
     new: Listed[Moved]
-    stopped: Annotated[int | None, Meta(ge=0)]
-    returned: Annotated[int | None, Meta(ge=0)]
+    stopped: int | None
+    returned: int | None
     segments: Sequence[SegmentMoves]
     evaluations: Listed[Due]
     renewals: Listed[Due]

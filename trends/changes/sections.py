@@ -74,6 +74,30 @@ class Places:
         return reverse(f"admin:engagement_workspace_{view}", args=[self.workspace_id])
 
 
+@dataclass(frozen=True)
+class Block:
+    """All that changed, as text. *basis* says what scores are compared with."""
+
+    title: str
+    period: str
+    summary: str
+    numbers: str
+    sections: Sequence[Section]
+    basis: str
+
+
+def describe(changes: Changes, places: Places, most: int = 5) -> Block:
+    is_day = changes.period.days == 1
+    return Block(
+        title=f"What changed {'that day' if is_day else 'this week'}",
+        period=texts.format_period(changes.period),
+        summary=texts.summary(changes),
+        numbers=numbers(changes),
+        sections=sections(changes, places, most),
+        basis=f"Of complete UTC days. Scores moved over {changes.lookback_days} days.",
+    )
+
+
 def sections(changes: Changes, places: Places, most: int) -> list[Section]:
     """Those with anything to say. Each has *most* rows at most."""
     return [

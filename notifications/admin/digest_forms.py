@@ -1,0 +1,160 @@
+"""The form of a digest."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib.auth.models import User as AdminUser
+from django.db.models import Q
+from django.http import HttpRequest
+
+from access.logins import time_zones
+from access.pages.scoping import request_access
+from engagement.models import SavedView, Segment
+from notifications.digests.own import own_destination
+from notifications.models import Destination, Digest
+
+MAX_DIGESTS = 200
+OWN = "own"
+NO_RECEIVERS = (
+    "The service has no mail server, and there is no channel of a chat yet. A manager adds one "
+    "under Destinations."
+)
+HOURS = [(hour, f"{hour:02}:00") for hour in range(24)]
+
+
+class DigestForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A digest of the workspace that the address of the page names."""
+
+    request: HttpRequest
+
+    source = forms.ChoiceField(label="What changed in", required=False)
+    hour = forms.TypedChoiceField(label="At", choices=HOURS, coerce=int, initial=8)
+    time_zone = forms.ChoiceField()
+    receiver = forms.ChoiceField(label="To")
+
+    class Meta:
+        model = Digest
+        fields = ["workspace", "cadence", "weekday", "is_enabled"]
+        widgets = {"workspace": forms.HiddenInput}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        digest = self.instance
+        if not digest.pk and not self._set_workspace():
+            return
+        self._choose("source", self._sources(), self._source_of(digest))
+        zone = digest.time_zone if digest.pk else time_zones.current_time_zone(self.request).key
+        self._choose("time_zone", _zones(zone), zone)
+        own = digest.pk and digest.destination.owner_id is None
+        self._choose("receiver", self._receivers(), str(digest.destination_id) if own else OWN)
+        if digest.pk and "hour" in self.fields:
+            self.initial["hour"] = digest.hour
+        field = self.fields.get("receiver")
+        if isinstance(field, forms.ChoiceField) and not field.choices:
+            field.help_text = NO_RECEIVERS
+        if "weekday" in self.fields:
+            self.fields["weekday"].help_text = "Of a digest once a week."
+
+    def _set_workspace(self) -> bool:
+        """Set the workspace that the address names, if the login may see it."""
+        data = self.data if self.is_bound else self.initial
+        try:
+            workspace = self.fields["workspace"].clean(data.get("workspace"))
+        except (forms.ValidationError, KeyError):
+            return False
+        self.instance.workspace, self.instance.product = workspace, workspace.product
+        return True
+
+    def _choose(self, name: str, choices: Any, initial: str) -> None:
+        if isinstance(field := self.fields.get(name), forms.ChoiceField):
+            field.choices = list(choices)
+            self.initial.setdefault(name, initial)
+
+    # --- Choices ------------------------------------------------------------------------------
+
+    @staticmethod
+    def _source_of(digest: Digest) -> str:
+        if digest.segment_id:
+            return f"segment:{digest.segment_id}"
+        return f"view:{digest.view_id}" if digest.view_id else ""
+
+    def _sources(self) -> Iterator[Any]:
+        digest = self.instance
+        yield "", f"All accounts of {digest.workspace.name}"
+        segments = Segment.objects.filter(workspace=digest.workspace_id, scope="account")
+        if options := [(f"segment:{each.pk}", each.name) for each in segments.order_by("name")]:
+            yield "Segments", options
+        views = SavedView.objects.filter(
+            Q(owner=self.request.user.pk) | Q(owner=None) | Q(pk=digest.view_id),
+            workspace=digest.workspace_id,
+            scope="account",
+        )
+        if options := [(f"view:{each.pk}", each.name) for each in views]:
+            yield "Saved views", options
+
+    @property
+    def _reader(self) -> AdminUser:
+        owner = self.instance.owner if self.instance.pk else self.request.user
+        assert isinstance(owner, AdminUser), "Somebody is logged in."
+        return owner
+
+    def _receivers(self) -> Iterator[tuple[str, str]]:
+        """The login itself; for managers, also chats and addresses of the product."""
+        digest = self.instance
+        if settings.HAS_EMAIL and not (digest.pk and digest.owner is None):
+            address = self._reader.email or "your login has no email address yet"
+            is_self = self._reader == self.request.user
+            yield OWN, f"{'You' if is_self else self._reader} ({address})"
+        rows = Destination.objects.filter(product=digest.product_id, owner=None)
+        if digest.product_id not in request_access(self.request).managed:
+            rows = rows.filter(pk=digest.destination_id)
+        for row in rows.exclude(kind=Destination.Kind.WEBHOOK):
+            yield str(row.pk), f"{row.name} ({row.get_kind_display()})"
+
+    # --- Cleaning -----------------------------------------------------------------------------
+
+    def clean_receiver(self) -> str:
+        receiver: str = self.cleaned_data["receiver"]
+        if receiver == OWN and not self._reader.email:
+            raise forms.ValidationError(
+                "This login has no email address. A superuser enters it on the login’s page."
+            )
+        return receiver
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        own = Digest.objects.filter(product=self.instance.product_id)
+        if not self.instance.pk and own.count() >= MAX_DIGESTS:
+            text = (
+                f"A product can have at most {MAX_DIGESTS} digests. Delete one that nobody reads."
+            )
+            self.add_error(None, text)
+        return cleaned
+
+    def apply(self, site_url: str, now: datetime) -> None:
+        """Set the fields of the instance that the form declares itself. Writes the destination."""
+        digest, cleaned = self.instance, self.cleaned_data
+        kind, _, pk = cleaned["source"].partition(":")
+        digest.segment_id = int(pk) if kind == "segment" else None
+        digest.view_id = int(pk) if kind == "view" else None
+        digest.hour, digest.time_zone = cleaned["hour"], cleaned["time_zone"]
+        if digest.is_enabled:
+            digest.unsubscribed_at = None
+        if not digest.pk:
+            digest.owner = self._reader
+        if cleaned["receiver"] == OWN:
+            digest.destination = own_destination(digest.product, self._reader, site_url, now)
+        else:
+            digest.destination = Destination.objects.get(pk=cleaned["receiver"])
+
+
+def _zones(present: str) -> Iterator[Any]:
+    yield "UTC", "UTC"
+    regions = time_zones.offered_time_zones()
+    if present != "UTC" and not any(present in names for names in regions.values()):
+        yield present, present
+    for region, names in regions.items():
+        yield region, [(name, name.replace("_", " ")) for name in names]

@@ -1,0 +1,1 @@
+"""Digests: when each is due, what it says, and how a reader ends it."""
