@@ -10,6 +10,7 @@
     eds.py list backtests
     eds.py list chances order=day
     eds.py list forecasts
+    eds.py list changes period=day
     eds.py watch accounts --state accounts.state --interval 60
 
 Parameters of the read API follow the resource as name=value. Each line of output is a JSON object,
@@ -30,7 +31,7 @@ import requests
 # Of one account.
 OF_ACCOUNT = ("timeline",)
 # Of one workspace: lists without single records.
-OF_WORKSPACE = ("backtests", "chances", "forecasts")
+OF_WORKSPACE = ("backtests", "chances", "forecasts", "changes")
 RESOURCES = ("workspaces", "accounts", "users", "segments")
 OF_COMMAND = {"get": RESOURCES, "watch": ("accounts", "users")}
 LARGEST_PAGE = {"accounts": 500, "users": 500}
@@ -120,7 +121,10 @@ def _body(response: requests.Response) -> Record:
 
 
 def list_records(client: Client, options: argparse.Namespace) -> Iterator[Record]:
-    """Up to ``--top`` records, or all."""
+    """Up to ``--top`` records, or all. Of changes, there is one record."""
+    if options.resource == "changes":
+        yield client.read(options.path, options.parameters)["data"]
+        return
     remaining = options.top
     largest = LARGEST_PAGE.get(options.resource, 100)
     limit = ("limit", str(min(largest, remaining) if remaining else largest))

@@ -41,6 +41,11 @@ urlpatterns = [
         name="v2_chances",
     ),
     path(
+        "v2/workspaces/<int:workspace_id>/changes",
+        readapi.ChangesDetail.as_view(),
+        name="v2_changes",
+    ),
+    path(
         "v2/workspaces/<int:workspace_id>/forecasts",
         readapi.ForecastList.as_view(),
         name="v2_forecasts",

@@ -18,6 +18,7 @@ from outcomes.chances.results import Feature
 from outcomes.forecasts.results import ForecastMonth, Measure, PastMonth, Sums
 from outcomes.kinds import Kind
 from outcomes.statistics.estimates import Estimate
+from trends.changes.results import Changes
 from trends.timeline.entries import EntryKind
 
 Id: TypeAlias = Annotated[int, Meta(ge=1, description="The service's own ID, used in URLs.")]
@@ -620,6 +621,16 @@ class ForecastRecord(TypedDict):
         list[int], Meta(description="The versions of the models that it was made with.")
     ]
     computed_at: Time
+
+
+# --- Changes --------------------------------------------------------------------------------
+
+
+class ChangesRecord(Changes, frozen=True, kw_only=True):
+    """What changed in the period. A count is null if counting takes too long, and a number if a day
+    of the period has no figures. *lookback_days* is the span over which scores moved."""
+
+    text: Annotated[str, Meta(description="The period in one sentence.")]
 
 
 # --- Responses ------------------------------------------------------------------------------

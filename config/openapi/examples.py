@@ -99,6 +99,58 @@ FORECAST: Json = {
     "unknown": 0,
     "computed_at": "2026-11-24T06:00:00.000000Z",
 }
+_INITECH: Json = {"id": 17, "tracking_id": "initech", "name": "Initech"}
+CHANGES: Json = {
+    "text": "2 alarms began, 1 ended and 3 accounts are new.",
+    "period": {"first": "2026-11-17", "last": "2026-11-23"},
+    "lookback_days": 7,
+    "began": {
+        "count": 2,
+        "first": [
+            {
+                "account": _INITECH,
+                "insight": "trend_down",
+                "since": "2026-11-18",
+                "text": "Usually 11–25 active user-days in two weeks, now 4. By chance this "
+                "account would do so once in 7 months. Since 18 November.",
+            }
+        ],
+        "by_insight": {"trend_down": 1, "trend_up": 1},
+    },
+    "ended": {
+        "count": 1,
+        "first": [
+            {
+                "account": _INITECH,
+                "insight": "trend_down",
+                "since": "2026-11-03",
+                "ended_on": "2026-11-20",
+                "outcome": "recovered",
+                "text": "Back to usual.",
+            }
+        ],
+    },
+    "rose": {"count": 41, "first": [{"account": _INITECH, "score": 77.3, "change": 45.6}]},
+    "fell": {"count": 37, "first": [{"account": _INITECH, "score": 13.8, "change": -76.0}]},
+    "new": {"count": 3, "first": [{"account": _INITECH, "score": 16.7, "change": None}]},
+    "stopped": 4,
+    "returned": 1,
+    "segments": [{"id": 12, "name": "Ice Cold", "scope": "account", "entered": 5, "left": 2}],
+    "evaluations": {"count": 0, "first": []},
+    "renewals": {
+        "count": 6,
+        "first": [
+            {
+                "account": _INITECH,
+                "license": "SEN-1842",
+                "day": "2026-11-26",
+                "seats": 50,
+                "chance": {"value": 0.62, "low": 0.48, "high": 0.75, "outcomes": 214},
+                "is_share": False,
+            }
+        ],
+    },
+}
 BACKTEST: Json = {
     "kind": "renewal",
     "segment_id": None,

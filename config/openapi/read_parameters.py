@@ -14,6 +14,7 @@ from readapi import changes, parameters, records, sorting
 from readapi.records import Page
 from readapi.views.base import ReadView
 from readapi.views.chances import ORDERS
+from trends.changes.results import Cadence
 from trends.timeline.entries import EntryKind
 
 
@@ -67,6 +68,11 @@ _PARAMETERS = [
         "kind",
         {"type": "string", "enum": list(Kind)},
         f"What is being decided; by default `{Kind.EVALUATION}`.",
+    ),
+    query(
+        "period",
+        {"type": "string", "enum": list(Cadence)},
+        "The last seven complete UTC days (the default), or the last one.",
     ),
     query(
         "order",

@@ -133,6 +133,14 @@ OPERATIONS = [
         examples.page(examples.CHANCE, "workspaces/1/chances"),
     ),
     ReadOperation(
+        views.ChangesDetail,
+        "getChanges",
+        "Get what changed this week",
+        "Workspaces",
+        One[records.ChangesRecord],
+        examples.single_record(examples.CHANGES),
+    ),
+    ReadOperation(
         views.ForecastList,
         "listForecasts",
         "List what will renew in the months ahead",

@@ -25,6 +25,7 @@ from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
 from readapi.views.backtests import BacktestList
 from readapi.views.base import ReadView
 from readapi.views.chances import ORDERS, ChanceList
+from readapi.views.changes import ChangesDetail
 from readapi.views.forecasts import ForecastList
 from readapi.views.license_events import LicenseEventList
 from readapi.views.rankings import ACCOUNTS, USERS, Ranking
@@ -32,6 +33,7 @@ from readapi.views.segments import SegmentList, SegmentMembers
 from readapi.views.timeline import AccountTimeline
 from readapi.views.users import UserDetail, UserList
 from readapi.views.workspaces import WorkspaceList
+from trends.changes.results import Cadence
 from trends.timeline.entries import EntryKind
 
 Json = dict[str, Any]
@@ -456,6 +458,26 @@ _TOOLS = [
         (),
         schemas.page_of(records.ForecastRecord),
         lambda call: _of_workspace(ForecastList, call),
+    ),
+    Tool(
+        "what_changed",
+        "What changed this week",
+        "What changed in the last complete seven days, or on the last day: alarms that began and "
+        "ended, scores that fell and rose most, accounts that are new, stopped, or came back, "
+        "moves between segments, and evaluations and renewals of the next 30 days. Each list has "
+        "its count. Quote no chance without its interval.",
+        _WORKSPACE
+        | {
+            "period": {
+                "type": "string",
+                "enum": list(Cadence),
+                "description": "week (the default) or day.",
+            },
+            "segment_id": {"type": "integer", "description": "Only accounts in this segment."},
+        },
+        (),
+        schemas.one_of(records.ChangesRecord),
+        lambda call: _of_workspace(ChangesDetail, call),
     ),
     Tool(
         "who_moved",

@@ -4,6 +4,7 @@ from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
 from readapi.views.backtests import BacktestList
 from readapi.views.base import UnknownPathView
 from readapi.views.chances import ChanceList
+from readapi.views.changes import ChangesDetail
 from readapi.views.forecasts import ForecastList
 from readapi.views.legacy import LegacyAccountView
 from readapi.views.license_events import LicenseEventList
@@ -19,6 +20,7 @@ __all__ = [
     "AccountUsers",
     "BacktestList",
     "ChanceList",
+    "ChangesDetail",
     "ForecastList",
     "LegacyAccountView",
     "LicenseEventList",

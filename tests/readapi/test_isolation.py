@@ -30,6 +30,7 @@ IN_ACMES_WORKSPACE = [
     "/v2/users?workspace_id={workspace}&sort=name",
     "/v2/accounts/{account}?workspace_id={workspace}",
     "/v2/accounts/{account}/timeline?workspace_id={workspace}",
+    "/v2/workspaces/{workspace}/changes?segment_id={account_segment}",
     "/v2/accounts/{account}/users?workspace_id={workspace}&expand=traits",
     "/v2/accounts/{account}?workspace_id={workspace}"
     "&expand=insights,traits,segments,events,history",
@@ -55,6 +56,7 @@ ACMES_IDS_IN_GLOBEX_WORKSPACE = [
     "/v2/users/{user}?workspace_id={globex_workspace}",
     "/v2/accounts/{account}/users?workspace_id={globex_workspace}",
     "/v2/accounts/{account}/timeline?workspace_id={globex_workspace}",
+    "/v2/workspaces/{globex_workspace}/changes?segment_id={account_segment}",
     "/v2/accounts?workspace_id={globex_workspace}&segment_id={account_segment}",
     "/v2/users?workspace_id={globex_workspace}&segment_id={segment}",
     "/v2/segments/{segment}?workspace_id={globex_workspace}",

@@ -28,6 +28,7 @@ ACCEPTED: dict[str, list[str]] = {
     "/v2/workspaces/{workspace}/backtests": PAGING,
     "/v2/workspaces/{workspace}/forecasts": PAGING,
     "/v2/workspaces/{workspace}/chances": ["kind", "order", *PAGING],
+    "/v2/workspaces/{workspace}/changes": ["period", "segment_id"],
     "/v2/accounts": [
         "workspace_id",
         *LOOK_UP,

@@ -30,6 +30,7 @@ READ: dict[str, tuple[str, set[str]]] = {
     "BacktestList": ("/v2/workspaces/{workspace}/backtests", {ACCOUNT}),
     "ForecastList": ("/v2/workspaces/{workspace}/forecasts", {ACCOUNT}),
     "ChanceList": ("/v2/workspaces/{workspace}/chances", {ACCOUNT}),
+    "ChangesDetail": ("/v2/workspaces/{workspace}/changes", {ACCOUNT}),
     "AccountList": ("/v2/accounts?workspace_id={workspace}&expand=traits,metrics", {ACCOUNT}),
     "AccountDetail": (
         "/v2/accounts/{account}?workspace_id={workspace}"
@@ -58,8 +59,8 @@ READ: dict[str, tuple[str, set[str]]] = {
 NEEDS_NO_TOKEN = {
     *("sdk", "chunk", "UnknownPathView", "openapi", "docs", "guides", "guide"),
     *("healthz", "readyz", "other_release", "RedirectView"),
-    # An invite, or the link of a confirmation, is the credential.
-    *("invite_view", "ConfirmEmailView"),
+    # An invite, or the link of an email, is the credential.
+    *("invite_view", "ConfirmEmailView", "UnsubscribeView"),
 }
 PLANTED = "planted.person@initech.example"
 
