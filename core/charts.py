@@ -150,18 +150,12 @@ def bars(
     series: Sequence[Series],
     *,
     ranges: Sequence[Range | tuple[str, str, bool]] = (),
-    is_brief: bool = False,
 ) -> SafeString:
-    """A bar per label, with the values of all series stacked.
-
-    A brief chart has half the bytes: no table, and no values for a pointer.
-    """
+    """A bar per label, with the values of all series stacked."""
     sums = _sums(labels, series)
     frame = _Frame(title, labels, series, _round_top(sums), is_bars=True)
     frame.ranges = [Range(*each) for each in ranges]
-    return frame.render(
-        "bars", parts=list(_parts(frame)), is_brief=is_brief, desc=_describe_bars(frame, sums)
-    )
+    return frame.render("bars", parts=list(_parts(frame)), desc=_describe_bars(frame, sums))
 
 
 def spark(values: Sequence[ChartValue], *, top: float | None = None) -> SafeString:

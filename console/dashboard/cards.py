@@ -34,16 +34,8 @@ from console.dashboard.summary import (
 from core import charts
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.models import Account, Product, Workspace
-from engagement.segments.movers import Mover
 from ingestion.log.last_24h import HOURS, Last24Hours
-from ingestion.log.texts import (
-    QUARANTINED_TONE,
-    RECORDED_TONE,
-    WAITING_TONE,
-    format_age,
-    short_reason,
-    tone,
-)
+from ingestion.log.texts import format_age
 from ingestion.models import IngestionKey
 from outcomes.forecasts import texts as forecasts
 from outcomes.forecasts.results import Forecast
@@ -53,6 +45,8 @@ from trends.changes.sections import Block, Places, describe
 MAX_OTHER_WORKSPACES = 5
 # The kinds of insights whose accounts the overview names.
 MAX_ALERT_KINDS = 4
+# The kinds of insights in a card beside others: those that cost most.
+MAX_KINDS = 3
 
 
 @dataclass(frozen=True)
@@ -61,15 +55,6 @@ class Statistic:
     value: str
     detail: str = ""
     url: str = ""
-
-
-class MoverRow(NamedTuple):
-    """An account whose score rose or fell, or that is new and has no change, as text."""
-
-    name: str
-    url: str
-    score: str
-    change: str
 
 
 @dataclass(frozen=True)
@@ -88,6 +73,14 @@ class AlertRow(NamedTuple):
     name: str
     url: str
     text: str
+
+
+class WeeklyAccounts(NamedTuple):
+    """The curve of weekly active accounts, and its ends as text."""
+
+    line: SafeString
+    first: str
+    last: str
 
 
 @dataclass(frozen=True)
@@ -111,15 +104,15 @@ class Card:
     other_workspaces: Sequence[Link] = ()
     # The number of workspaces without a link.
     unlisted_workspaces: int = 0
-    movers: Sequence[tuple[str, Sequence[MoverRow]]] = ()
-    # What changed in the last week. It has movers, too.
+    # What changed in the last week.
     changes: Block | None = None
     digest_url: str = ""
     # How many accounts have each insight, and accounts that need attention, those that cost most
     # first.
     insights: Sequence[InsightLink] = ()
     alerts: Sequence[tuple[InsightLink, Sequence[AlertRow]]] = ()
-    chart: SafeString | None = None
+    # Beside others; one product has its trends.
+    weekly: WeeklyAccounts | None = None
     connection: Notice | None = None
     links: Sequence[Link] = ()
 
@@ -155,16 +148,16 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
             for workspace in summary.workspaces[1 : MAX_OTHER_WORKSPACES + 1]
         ],
         unlisted_workspaces=max(0, len(summary.workspaces) - 1 - MAX_OTHER_WORKSPACES),
-        movers=_movers(summary)
-        if summary.totals and summary.totals.accounts and not summary.changes
-        else (),
         changes=describe(summary.changes, Places(summary.workspaces[0].pk, {}))
         if summary.changes
         else None,
         digest_url=_digest_url(summary),
-        insights=[_insight_link(summary, kind) for kind in summary.attention.counts],
+        insights=[
+            _insight_link(summary, kind)
+            for kind in list(summary.attention.counts)[: None if summary.is_alone else MAX_KINDS]
+        ],
         alerts=_alerts(summary),
-        chart=_chart(summary) if summary.last_24h.accepted else None,
+        weekly=_weekly(summary.weekly_accounts),
         connection=calm,
         links=_links(summary),
     )
@@ -203,34 +196,16 @@ def _first_event(summary: ProductSummary, may_manage: bool) -> FirstEvent:
 # --- Scores ---------------------------------------------------------------------------------
 
 
-def _movers(summary: ProductSummary) -> list[tuple[str, Sequence[MoverRow]]]:
-    workspace, movers = summary.workspaces[0], summary.movers
-    rows: list[tuple[str, Sequence[MoverRow]]] = [
-        ("Score rose", [_mover_row(mover, workspace) for mover in movers.rising]),
-        ("Score fell", [_mover_row(mover, workspace) for mover in movers.falling]),
-    ]
-    if movers.new:
-        # There is no full period to compare with.
-        rows.append(
-            ("New", [_mover_row(mover, workspace)._replace(change="") for mover in movers.new])
-        )
-    return rows
-
-
 def _account_url(account: Account, workspace: Workspace) -> str:
     page = admin_url("engagement_account_change", account.pk)
     return f"{page}?{urlencode({'workspace': workspace.pk})}"
 
 
-def _mover_row(mover: Mover, workspace: Workspace) -> MoverRow:
-    change = mover.scores.complete_change
-    return MoverRow(
-        name=mover.account.name or mover.account.external_id,
-        url=_account_url(mover.account, workspace),
-        score=f"{mover.scores.now:.1f}",
-        # A minus sign is as wide as a plus.
-        change="" if change is None else f"{change:+.1f}".replace("-", "\N{MINUS SIGN}"),
-    )
+def _weekly(accounts: Sequence[int | None]) -> WeeklyAccounts | None:
+    numbers = [count for count in accounts if count is not None]
+    if len(numbers) < 2:
+        return None
+    return WeeklyAccounts(charts.spark(accounts), f"{numbers[0]:,}", f"{numbers[-1]:,}")
 
 
 def _digest_url(summary: ProductSummary) -> str:
@@ -266,31 +241,6 @@ def _alerts(summary: ProductSummary) -> list[tuple[InsightLink, Sequence[AlertRo
         )
         for kind in kinds[:MAX_ALERT_KINDS]
     ]
-
-
-# --- Messages -------------------------------------------------------------------------------
-
-
-def _chart(summary: ProductSummary) -> SafeString:
-    messages, product = summary.last_24h, summary.product
-    series = [
-        charts.Series("Recorded", messages.recorded, RECORDED_TONE),
-        *(
-            charts.Series(
-                short_reason(reason), counts, tone(reason), log_url(product, reason=reason.value)
-            )
-            for reason, counts in messages.dropped.items()
-        ),
-        charts.Series("In quarantine", messages.in_quarantine, QUARANTINED_TONE),
-        charts.Series("Waiting", messages.in_inbox, WAITING_TONE),
-    ]
-    return charts.bars(
-        # With the id: titles are unique on a page, and product names are not.
-        f"Messages of {product} (product {product.pk}) in the last {HOURS} hours",
-        [f"{timezone.localtime(hour):%H:%M}" for hour in messages.hours],
-        [data for data in series if any(data.values)],
-        is_brief=not summary.is_alone,
-    )
 
 
 # --- Statistics -----------------------------------------------------------------------------

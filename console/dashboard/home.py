@@ -5,8 +5,8 @@ set.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.db.models import Exists, OuterRef
@@ -27,7 +27,6 @@ from engagement.models import Credential, Product, ScoreSet, User, Workspace
 from engagement.rescoring import sets
 from engagement.segments import counts
 from engagement.segments.attention import NO_ATTENTION, Attention
-from engagement.segments.movers import NO_MOVERS
 from exports import runs as export_runs
 from ingestion.log import last_24h, status
 from ingestion.log.last_24h import Last24Hours
@@ -41,6 +40,7 @@ from outcomes.forecasts.storage import latest_of
 from readapi.models import ApiToken
 from trends.changes import finding, whose
 from trends.changes.results import Cadence, Changes
+from trends.models import WHOLE, DayFigures
 
 # The list of products has all of them.
 MAX_CARDS = 6
@@ -48,6 +48,8 @@ MAX_CARDS = 6
 MAX_EXPIRING = 20
 # Logins whose address somebody else has.
 MAX_TAKEN = 5
+# Of the curve in a card: twelve weeks.
+WEEKLY_DAYS = 84
 
 
 def home_context(request: HttpRequest) -> dict[str, Any]:
@@ -124,6 +126,7 @@ def product_summaries(
     activities = product_alarms.activities(firsts.values(), now)
     silent = {each.product.pk: each for each in product_alarms.silent_senders(now, ids)}
     forecasts = latest_of(list(firsts.values()))
+    weekly = {} if len(products) == 1 else _weekly_accounts(firsts.values(), now)
     summaries = []
     for product in products:
         score_set = score_sets.get(product.pk)
@@ -134,7 +137,6 @@ def product_summaries(
                 has_users=product.pk in with_users or product.pk in missing,
                 workspaces=workspaces.get(product.pk, []),
                 totals=totals[score_set.pk] if score_set else None,
-                movers=counts.top_movers(score_set) if score_set and not is_overview else NO_MOVERS,
                 last_24h=messages[product.pk],
                 keys=keys[product.pk],
                 connection=connection,
@@ -147,6 +149,7 @@ def product_summaries(
                 expiring=expiring[product.pk],
                 near_limits=_near_limits(states[product.pk], messages[product.pk]),
                 is_alone=len(products) == 1,
+                weekly_accounts=weekly.get(firsts.get(product.pk, 0), ()),
                 activity=activities.get(firsts.get(product.pk, 0)),
                 silent_sender=silent.get(product.pk),
                 missing_node=missing.get(product.pk, ""),
@@ -190,6 +193,16 @@ def _published_scores(workspaces: Mapping[int, Sequence[Workspace]]) -> dict[int
         for product_id, (first, *_) in workspaces.items()
         if first.scores is not None and first.scores.scored_day is not None
     }
+
+
+def _weekly_accounts(workspaces: Iterable[int], now: datetime) -> dict[int, list[int | None]]:
+    """How many accounts were active in the week that ends with each of the last complete days."""
+    days = [now.astimezone(UTC).date() - timedelta(days=ago) for ago in range(WEEKLY_DAYS, 0, -1)]
+    figures = DayFigures.objects.filter(workspace__in=workspaces, segment_id=WHOLE, day__in=days)
+    counts: dict[int, dict[date, int | None]] = defaultdict(dict)
+    for workspace, day, accounts in figures.values_list("workspace", "day", "weekly_accounts"):
+        counts[workspace][day] = accounts
+    return {workspace: [of.get(day) for day in days] for workspace, of in counts.items()}
 
 
 def _connections(product_ids: Sequence[int]) -> dict[int, tuple[Connection, LastRuns]]:

@@ -12,7 +12,6 @@ from engagement.limits.limits import UsedLimit
 from engagement.models import Credential, Product, Workspace
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.counts import SubjectTotals
-from engagement.segments.movers import Movers
 from exports.models import ExportRun
 from ingestion.log.last_24h import Last24Hours
 from ingestion.models import IngestionKey
@@ -26,14 +25,13 @@ from trends.changes.results import Changes
 
 @dataclass(frozen=True)
 class ProductSummary:
-    """The data of a product's card. ``totals``, ``movers``, and ``attention`` are from the first of
+    """The data of a product's card. ``totals`` and ``attention`` are from the first of
     ``workspaces``. ``totals`` is None if that has no scores yet."""
 
     product: Product
     has_users: bool
     workspaces: Sequence[Workspace]
     totals: SubjectTotals | None
-    movers: Movers
     last_24h: Last24Hours
     keys: Sequence[IngestionKey]
     connection: Connection | None
@@ -57,8 +55,10 @@ class ProductSummary:
     missing_node: str = ""
     # Of the first workspace: that of annual terms, or else of monthly licenses.
     forecast: Forecast | None = None
-    # Whether it is the only card of the page, so that its chart can have all details.
+    # Whether it is the only card of the page. Beside others, it has the weekly active accounts of
+    # the last weeks, a number a day; None where none is known.
     is_alone: bool = True
+    weekly_accounts: Sequence[int | None] = ()
 
     @property
     def is_new(self) -> bool:

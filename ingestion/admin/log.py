@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -20,10 +21,19 @@ from core import charts
 from engagement.models import Product
 from ingestion.log import last_24h, newest, search, status
 from ingestion.log.newest import Outcome
-from ingestion.log.texts import REMEDIES, format_age, short_reason, tone
+from ingestion.log.texts import (
+    QUARANTINED_TONE,
+    RECORDED_TONE,
+    REMEDIES,
+    WAITING_TONE,
+    format_age,
+    short_reason,
+    tone,
+)
 from ingestion.models import DropReason, IngestionKey
 
 CHART_TITLE = "Messages dropped per day"
+HOURS_TITLE = f"Messages of the last {last_24h.HOURS} hours"
 OUTCOMES = {outcome.name.lower(): outcome for outcome in Outcome}
 # What the parameters of the page's URL may say.
 CHOICES: dict[str, Collection[str]] = {
@@ -153,6 +163,7 @@ class IngestionLogAdmin(ReadOnly, RowPageAdmin):
             "refused": last_24h.count_refused(product.pk, now),
             "oldest_age": product_status.oldest
             and format_age((now - product_status.oldest).total_seconds()),
+            "messages_chart": messages_chart(product, now) if is_newest else "",
             "chart": drops_chart(product_status.drops, {"q": term} if term else {}),
             "keys": IngestionKey.objects.filter(product=product).defer("secret"),
             "may_add_key": self.may_change(request, product),
@@ -179,6 +190,25 @@ class IngestionLogAdmin(ReadOnly, RowPageAdmin):
         if sender.key_hint:
             filters["q"] = sender.key_hint
         return f"{listing}?{urlencode(filters)}"
+
+
+def messages_chart(product: Product, now: datetime) -> str:
+    """What became of the messages of each of the last hours; empty without any."""
+    totals = last_24h.for_products([product.pk], now)[product.pk]
+    dropped = [
+        charts.Series(short_reason(reason), counts, tone(reason), f"?reason={reason.value}")
+        for reason, counts in totals.dropped.items()
+    ]
+    series = [
+        charts.Series("Recorded", totals.recorded, RECORDED_TONE),
+        *dropped,
+        charts.Series("In quarantine", totals.in_quarantine, QUARANTINED_TONE),
+        charts.Series("Waiting", totals.in_inbox, WAITING_TONE),
+    ]
+    if not totals.accepted:
+        return ""
+    labels = [f"{timezone.localtime(hour):%H:%M}" for hour in totals.hours]
+    return charts.bars(HOURS_TITLE, labels, [each for each in series if any(each.values)])
 
 
 def drops_chart(drops: status.DailyDrops, query: dict[str, str] | None) -> str:

@@ -20,6 +20,7 @@ from access.models import Invite
 from access.pages.scoping import Access, ProductSet
 from console.dashboard import cards, home, sections
 from console.dashboard.summary import ProductSummary
+from engagement.insight_kinds import INSIGHTS
 from engagement.models import (
     Account,
     AccountEngagement,
@@ -29,10 +30,9 @@ from engagement.models import (
     ScoreSet,
     Workspace,
 )
-from engagement.scores.metrics import Scores
 from engagement.segments import counts
+from engagement.segments.attention import Attention
 from engagement.segments.counts import SubjectTotals
-from engagement.segments.movers import NO_MOVERS, Mover, Movers
 from ingestion.log.hours import start_of_hour
 from ingestion.log.last_24h import HOURS, Backlog, Last24Hours
 from ingestion.models import DropCount, DropReason, HourCount, IngestionKey
@@ -47,6 +47,7 @@ from tests.engagement.alarms.rows import alarm
 from tests.engagement.history import identify
 from tests.engagement.planted_nights import a_fall, add_nights
 from tests.pipeline.waiting import drain, wait
+from trends.models import DayFigures
 
 NOW = datetime(2026, 3, 2, 12, 30, tzinfo=UTC)
 EVERYTHING = Access(*[ProductSet(is_all=True)] * 3)
@@ -78,7 +79,7 @@ def test_superusers_have_a_card_for_every_product(
 ) -> None:
     html = page(root)
     assert html.count('<article class="eds-card"') == 2
-    assert "acme-account name" in html and "globex-account name" in html
+    assert "Acme</a></h2>" in html and "Globex</a></h2>" in html
 
 
 def test_a_member_has_cards_of_their_products_alone(
@@ -373,7 +374,9 @@ def card_of(product: Product, case: Case, allowed: Access = EVERYTHING) -> cards
         has_users=True,
         workspaces=case.facts.get("workspaces", [workspace]),
         totals=case.facts.get("totals", SOME),
-        movers=case.facts.get("movers", NO_MOVERS),
+        is_alone=case.facts.get("is_alone", True),
+        weekly_accounts=case.facts.get("weekly", ()),
+        attention=case.facts.get("attention", Attention({}, {})),
         last_24h=case.facts.get("last_24h", last_24h()),
         keys=[key],
         connection=case.facts.get("connection"),
@@ -417,7 +420,7 @@ def test_a_product_that_is_being_deleted_says_nothing_else(acme: Product) -> Non
     assert [(notice.level, notice.text) for notice in card.notices] == [
         ("warning", "Being deleted: 12,345 rows so far.")
     ]
-    assert not card.statistics and card.chart is None and not card.links
+    assert not card.statistics and card.weekly is None and not card.links
 
 
 def test_the_numbers_of_a_product(acme: Product) -> None:
@@ -467,25 +470,46 @@ def test_a_card_says_that_the_whole_product_falls_and_that_its_sender_is_silent(
     assert notices[lower] == "quiet"
 
 
-def test_rising_and_falling_accounts_have_score_and_change(acme: Product) -> None:
-    ada = Account(pk=1, external_id="a1", traits={"name": "Ada Ltd"})
-    bob = Account(pk=2, external_id="b2", traits={})
-    cyd = Account(pk=3, external_id="c3", traits={})
-    rose, fell, came = (
-        Scores(now, 0.0, 0.0, 0.0, "steady", complete_change=change)
-        for now, change in ((72.0, 12.4), (3.1, -40.0), (9.0, 9.0))
-    )
-    moved = Movers([Mover(ada, rose)], [Mover(bob, fell)], [Mover(cyd, came)])
-    card = card_of(acme, Case({"movers": moved}))
-    assert [
-        (heading, [(mover.name, mover.score, mover.change) for mover in movers])
-        for heading, movers in card.movers
-    ] == [
-        ("Score rose", [("Ada Ltd", "72.0", "+12.4")]),
-        ("Score fell", [("b2", "3.1", "\N{MINUS SIGN}40.0")]),
-        # A new account has nothing to compare with.
-        ("New", [("c3", "9.0", "")]),
-    ]
+def test_a_card_beside_others_has_three_insights_and_a_curve(acme: Product) -> None:
+    kinds = dict.fromkeys(list(INSIGHTS)[:5], 2)
+    facts = {"attention": Attention(kinds, {}), "weekly": [None, 1234, None, 9]}
+    card = card_of(acme, Case({"is_alone": False, **facts}))
+    labels = [INSIGHTS[kind].label for kind in kinds]
+    assert [each.label for each in card.insights] == labels[:3]
+    assert card.weekly is not None
+    assert (card.weekly.first, card.weekly.last) == ("1,234", "9")
+    assert [each.label for each in card_of(acme, Case(facts)).insights] == labels
+    # A point is no curve.
+    for weekly in ([], [None], [None, 7, None]):
+        assert card_of(acme, Case({"is_alone": False, "weekly": weekly})).weekly is None
+
+
+def test_the_curve_has_a_number_for_each_complete_day(
+    root: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    today = timezone.now().astimezone(UTC).date()
+    ago = {0: 99, 1: 30, 2: 20, home.WEEKLY_DAYS: 10, home.WEEKLY_DAYS + 1: 99}
+    for days, accounts in ago.items():
+        figures = DayFigures(
+            workspace=acme_rows.workspace, day=today - timedelta(days=days), score_set_id=1
+        )
+        figures.weekly_accounts = accounts
+        figures.save(force_insert=True)
+    DayFigures(
+        workspace=acme_rows.workspace,
+        segment_id=acme_rows.segment.pk,
+        day=today - timedelta(days=3),
+        score_set_id=1,
+        weekly_accounts=99,
+    ).save(force_insert=True)
+    own, other = home.product_summaries([acme_rows.product, globex_rows.product], timezone.now())
+    assert own.weekly_accounts == [10, *[None] * (home.WEEKLY_DAYS - 3), 20, 30]
+    assert other.weekly_accounts == ()
+    html = page(root)
+    assert html.count('class="eds-weekly"') == 1 and "<b>10 → 30</b>" in html
+    # One product has its trends instead.
+    (alone,) = home.product_summaries([acme_rows.product], timezone.now())
+    assert alone.weekly_accounts == ()
 
 
 def test_an_overview_says_what_changed_this_week_and_other_cards_do_not(
@@ -500,7 +524,7 @@ def test_an_overview_says_what_changed_this_week_and_other_cards_do_not(
     assert "What changed this week" in html and "1 alarm began and 1 account is new." in html
     (card,) = answer.context["cards"]
     titles = [section.title for section in card.changes.sections]
-    assert titles[0] == "Alarms that began" and not card.movers
+    assert titles[0] == "Alarms that began"
     (chip,) = card.changes.sections[0].chips
     listed = member.get(chip.path)
     assert listed.status_code == 200 and "acme-account" in listed.content.decode()
@@ -537,29 +561,6 @@ def test_beside_others_a_card_has_the_last_numbers_of_insights(
     counts.recount(scores, timezone.now())
     html = page(root)
     assert "New account <strong>1</strong>" in html and "Needs attention</h3>" not in html
-
-
-def test_the_chart_gives_each_reason_its_colour_and_leads_to_its_messages(acme: Product) -> None:
-    totals = last_24h(
-        dropped={DropReason.DUPLICATE: hours(newest=7)},
-        in_quarantine=hours(newest=2),
-        in_inbox=hours(newest=1),
-    )
-    chart = card_of(acme, Case({"last_24h": totals})).chart
-    assert chart is not None
-    page_text = (
-        "110 in total: Recorded 100, Duplicate 7, In quarantine 2, Waiting 1. Most on 12:00: 110."
-    )
-    assert page_text in chart
-    log = reverse("admin:ingestion_ingestionlog_change", args=[acme.pk])
-    assert f'href="{log}?reason=duplicate"' in chart
-
-
-def test_charts_of_products_with_the_same_name_have_different_titles(acme: Product) -> None:
-    other = Product.create_with_workspace("Acme")
-    charts = [card_of(product, Case()).chart or "" for product in (acme, other)]
-    first, second = (re.findall(r'id="(chart-[^"]+)"', chart) for chart in charts)
-    assert first and not set(first) & set(second)
 
 
 State = Connection.State
@@ -645,14 +646,13 @@ def test_hundreds_of_products_have_a_few_cards_and_a_link_to_the_rest(
 
 
 @pytest.mark.parametrize("products", [1, 11, 40])
-def test_queries_do_not_grow_with_products_but_for_their_movers(
+def test_queries_do_not_grow_with_products(
     member: Client, acme_rows: Rows, products: int, django_assert_max_num_queries: Any
 ) -> None:
     for number, product in enumerate(many_products(products), start=2):
         if number <= home.MAX_CARDS:
             fill(product, number)
-    # Three queries for movers for each scored product with a card.
-    # On a cluster, there is one more for each: products and their users are on different servers.
-    each_card = 4 if CITUS else 3
-    with django_assert_max_num_queries(30 + each_card * min(products + 1, home.MAX_CARDS)):
+    # On a cluster, there is one for each: products and their users are on different servers.
+    each_card = 1 if CITUS else 0
+    with django_assert_max_num_queries(33 + each_card * min(products + 1, home.MAX_CARDS)):
         page(member)

@@ -11,11 +11,13 @@ from django.utils import timezone
 
 from engagement.messages import Identify
 from engagement.models import Product
+from ingestion.log.hours import start_of_hour
 from ingestion.log.search import MessageState
 from ingestion.models import (
     DropCount,
     DroppedMessage,
     DropReason,
+    HourCount,
     IngestionKey,
     RecentMessage,
     RefusedCount,
@@ -269,5 +271,17 @@ def test_a_page_costs_the_same_queries_however_many_messages(
     wait(acme_key, *map(identify, people), *map(track, people))
     drain()
     wait(acme_key, *map(track, people))
-    with django_assert_max_num_queries(30):
+    with django_assert_max_num_queries(33):
         assert "user 0" in log(root, acme)
+
+
+def test_the_log_has_a_chart_of_the_messages_of_each_hour(reader: Client, acme: Product) -> None:
+    assert "Messages per hour" not in log(reader, acme)
+    hour = start_of_hour(timezone.now())
+    for reason, count in (("", 100), (DropReason.DUPLICATE, 7)):
+        HourCount.objects.create(product=acme, hour=hour, reason=reason, count=count)
+    html = log(reader, acme)
+    assert "107 in total: Recorded 100, Duplicate 7." in html
+    assert '<a href="?reason=duplicate">Duplicate</a>' in html
+    # A search is about single messages.
+    assert "Messages per hour" not in log(reader, acme, q="ada")

@@ -11,7 +11,6 @@ from django.contrib.auth.models import User as AdminUser
 from django.test import Client
 from django.urls import reverse
 
-from core import charts
 from engagement.models import Account, DailyBenchmark, Product, SavedView, Segment
 from tests.admin.conftest import logged_in
 from tests.admin.rows import NOON, Rows, a_user, an_account, fill
@@ -169,12 +168,6 @@ def test_the_widest_list_comes_within_the_weight_of_any_page(root: Client, acme_
         query = urlencode({"workspace": workspace.pk, "columns": columns})
         weight = browser.weigh(f"{reverse('admin:engagement_account_changelist')}?{query}")
         assert weight and weight[1] <= MAX_BYTES, (word, weight)
-
-
-def test_a_brief_chart_has_its_description_but_no_table() -> None:
-    series = [charts.Series("Recorded", [3, 4])]
-    brief = charts.bars("Messages", ["a", "b"], series, is_brief=True)
-    assert "7 in total" in brief and "<table" not in brief and "eds-chart-hits" not in brief
 
 
 def test_pages_are_compressed_unless_they_show_a_secret(root: Client, acme_rows: Rows) -> None:
