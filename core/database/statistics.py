@@ -1,4 +1,4 @@
-"""Keeps the planner's statistics of the tables that scoring reads up to date.
+"""Keeps the planner's statistics of the tables that scoring and forecasts read up to date.
 
 Autovacuum checks once a minute. In that minute a product can grow from nothing to 100,000 users,
 and a statement that is planned for no rows then runs for minutes.
@@ -27,6 +27,8 @@ _TABLES = [
     "engagement_activeday",
     "engagement_searchentry",
     "engagement_subjectchange",
+    "engagement_accountchance",
+    "outcomes_licenseoutcome",
 ]
 # Analyze a table after this many changed rows that are also this share of all rows.
 MIN_CHANGED_ROWS, MIN_CHANGED_SHARE = 5_000, 0.2
@@ -113,6 +115,8 @@ _TABLES_OF_PRODUCTS: tuple[LiteralString, ...] = (
     "engagement_userengagement",
     "engagement_accountengagement",
     "engagement_stalemark",
+    "engagement_accountchance",
+    "outcomes_licenseoutcome",
 )
 # The planner takes the right index if it expects this many rows.
 EXPECTED_ROWS = 20
@@ -131,7 +135,7 @@ _EXPECTED: LiteralString = "EXPLAIN " + " UNION ALL ".join(
     f"(SELECT FROM {table} WHERE product_id = %(product)s)" for table in _TABLES_OF_PRODUCTS
 )
 # A node's table has a number, and the name of the distributed table as its alias.
-_LINE = re.compile(r" on (engagement_[a-z]+)(?:_\d+)?(?: \w+)? +\(cost=\S+ rows=(\d+)")
+_LINE = re.compile(r" on ((?:engagement|outcomes)_[a-z]+)(?:_\d+)?(?: \w+)? +\(cost=\S+ rows=(\d+)")
 
 
 def refresh_product(product_id: int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import LiteralString
 
 import msgspec
 
-from core.database import clocks, nodes, sql
+from core.database import clocks, nodes, sql, statistics
 from core.jobs import kinds, run
 from core.jobs.kinds import Blocked, Done, More, Outcome, StepFailed
 from core.models import Job
@@ -72,6 +72,9 @@ def forecast_next_kind(job: Job, now: datetime) -> Outcome:
     if number >= len(own_kinds):
         return Done()
     models = storage.models_behind(workspace, own_kinds[number])
+    # Chances and outcomes may have arrived by the ten thousands just before.
+    statistics.analyze_grown_tables()
+    statistics.refresh_product(workspace.product_id)
     # numpy takes 0.1 s and 20 MB, and processes that serve pages import this module.
     from outcomes.forecasts import forecast
 

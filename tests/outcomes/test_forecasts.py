@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from core.database import statistics
 from core.jobs import run
 from core.models import Job
 from engagement.models import Product, Workspace
@@ -23,6 +24,7 @@ from outcomes.kinds import Kind
 from outcomes.models import StoredForecast
 from outcomes.reading import QUEUE
 from proofs import forecasts as proof
+from tests.database import one_server
 from tests.engagement.nights.kills import kill_at_each
 from tests.outcomes.forecasts import Planted, decide, plant
 from tests.outcomes.test_backtest_jobs import Clock
@@ -248,6 +250,24 @@ def test_the_first_forecast_of_a_month_stays_and_the_latest_follows_each_look(
     work(at(december))
     assert [row.made_on for row in stored(scored)] == [TODAY, december]
     assert StoredForecast.objects.filter(kind="renewal", stays=False).count() == 1
+
+
+@one_server
+@pytest.mark.django_db(transaction=True)
+def test_the_planner_knows_terms_that_arrived_just_before(
+    scored: Product, globex: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the statement that reads them is planned for none, until autovacuum comes by."""
+    monkeypatch.setattr(statistics, "PRODUCT_INTERVAL", 0)
+    monkeypatch.setattr(statistics, "_next_rows", {})
+    tables = {"engagement_accountchance", "outcomes_licenseoutcome"}
+    terms = [Planted(f"term {n}", TODAY + timedelta(days=n % 90)) for n in range(250)]
+    plant(globex, terms, TODAY)
+    statistics.analyze()
+    plant(scored, terms, TODAY)
+    assert tables <= set(statistics._few_expected(scored.pk))
+    work(at(TODAY))
+    assert not tables & set(statistics._few_expected(scored.pk))
 
 
 def walked(product: Product) -> Workspace:
