@@ -44,6 +44,7 @@ from marketplace.source.client import (
     MarketplaceClient,
     new_session,
 )
+from outcomes.models import StoredForecast
 
 PRODUCT_NAME = "Board Lens (demo)"
 # Some sites have two licenses, some customers do not use theirs, and 96 have tried the app.
@@ -206,7 +207,10 @@ def look_back(
     clock: Callable[[], datetime],
     stopping: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Have the ledger of *connected* computed now, and forecasts of past months beside it."""
+    """Have the ledger of *connected* computed now, and forecasts of past months beside it, unless
+    there are any."""
+    if StoredForecast.objects.filter(product=connected).exists():
+        return
     connection = Connection.objects.get(product=connected)
     rewinding.read_ledger(connection, clock)
     rewinding.forecast_past_months(connected, clock(), stopping)

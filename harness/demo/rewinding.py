@@ -21,7 +21,7 @@ from outcomes.chances import storage as chances
 from outcomes.forecasts import storage as forecasts
 from outcomes.forecasts.results import month_after
 from outcomes.kinds import Exclusion
-from outcomes.models import LicenseOutcome, StoredForecast
+from outcomes.models import LicenseOutcome
 from outcomes.sources import licenses
 from outcomes.sources.licenses import OutcomeRow
 
@@ -56,10 +56,8 @@ def _read(kind: str, connection_id: int, clock: Callable[[], datetime]) -> None:
 
 
 def forecast_past_months(product: Product, now: datetime, stopping: Callable[[], bool]) -> None:
-    """Store the forecasts of past months in the first workspace, unless there are any."""
+    """Store the forecasts of past months in the first workspace."""
     workspace = product.workspaces.earliest("id")
-    if StoredForecast.objects.filter(product=product).exists():
-        return
     own = LicenseOutcome.objects.filter(product=product)
     names = sorted(set(own.values_list("license", flat=True)))
     rows = licenses.stored_rows(product.pk, names)

@@ -266,6 +266,11 @@ def _label_trial(life: Life, stage: Stage, events: list[Event]) -> Label:
     outcome = _ENDS[event.type] if event else Outcome.OPEN
     if _is_first_seen_after(stage, due):
         outcome = Outcome.UNKNOWN
+    seats = stage.last.seats
+    # What was bought before the first look no longer says what was asked for: to know it of the
+    # others alone would tell what became of them.
+    if seats is None and (outcome is Outcome.OPEN or life.inputs.is_new):
+        seats = life.inputs.seats_asked
     return Label(
         life.license,
         stage.first.cloud_id,
@@ -276,5 +281,5 @@ def _label_trial(life: Life, stage: Stage, events: list[Event]) -> Label:
         event.date if event else None,
         _answered_on(life, stage, due, [*cancelled, event]),
         _exclusion(life, stage, outcome),
-        stage.last.seats or life.inputs.seats_asked,
+        seats,
     )

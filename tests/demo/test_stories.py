@@ -8,7 +8,7 @@ import pytest
 
 from engagement.models import Product
 from harness.demo import rewinding, stories, vocabulary
-from harness.demo.products import _site
+from harness.demo.products import _site, look_back
 from harness.demo.stories import last_quarter
 from harness.marketplace.lives import add_months
 from marketplace.models import Ledger
@@ -97,5 +97,5 @@ def test_forecasts_of_past_months_know_nothing_of_later_days(
     (latest,) = StoredForecast.objects.filter(kind=Kind.RENEWAL, stays=False)
     assert latest.made_on == SCORED and len(forecasts.decode(latest).past) == 3
 
-    rewinding.forecast_past_months(acme, NOON + timedelta(days=40), lambda: False)
+    look_back(acme, lambda: NOON + timedelta(days=40))
     assert own.count() == 4, "a later start changes nothing"

@@ -110,6 +110,13 @@ def test_the_seats_of_a_trial_are_those_that_were_asked_for() -> None:
     own = a_life("01-01 E a 01-01→02-01", facts={"evaluationOpportunitySize": "250"})
     (label,) = label_trials(own, [])
     assert label.seats == 250
+    for is_new in (True, False):
+        # The marketplace no longer says it of what was bought before the first look.
+        inputs = replace(own.inputs, is_new=is_new)
+        over = life_of(inputs, day("10-15"), DEFAULTS)
+        (label,) = label_trials(over, events_of(over, relate([over], DEFAULTS)))
+        assert label.outcome is Outcome.NOT_BOUGHT
+        assert label.seats == (250 if is_new else None)
 
 
 def test_a_renewal_by_another_license_of_the_site_may_be_lower() -> None:
