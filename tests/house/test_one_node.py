@@ -169,7 +169,7 @@ def test_chances_forecasts_and_what_asks_for_them(acme: Product, acme_token: str
     ]
     world = make_world(acme, counts, dict.fromkeys([*names, "open"], TODAY - 400 * DAY))
     fates = [
-        Fate(name, kind, 1 + n % 30, n % 2 > 0, began_before=began)
+        Fate(name, kind, 1 + 2 * n, n % 2 > 0, began_before=began)
         for kind, began in kinds.items()
         for n, name in enumerate(names)
     ]
