@@ -72,6 +72,9 @@ from outcomes.kinds import Kind  # noqa: E402
 from outcomes.models import ChanceLook  # noqa: E402
 from outcomes.suggestions import storage as suggestions  # noqa: E402
 from outcomes.suggestions.jobs import compute as compute_suggestion  # noqa: E402
+from trends.figures.jobs import DAYS_PER_STEP  # noqa: E402
+from trends.figures.jobs import JOB as FIGURES  # noqa: E402
+from trends.models import WHOLE, DayFigures  # noqa: E402
 
 _COPY: LiteralString = """
     COPY ingestion_inboxmessage (received_at, key_digest, key_hint, payload)
@@ -362,6 +365,33 @@ def night(product_id: str, name: str) -> dict[str, Any]:
     }
 
 
+def figures(workspace_id: str, name: str) -> dict[str, Any]:
+    """Compute the figures of yesterday, or those of 91 days; seconds, memory, and bytes kept."""
+    now = timezone.now().replace(hour=23, minute=59)
+    today = now.date()
+    score_set = ScoreSet.objects.get(workspace=int(workspace_id), state=ScoreSet.State.CURRENT)
+    score_set.scored_day, score_set.figures_stale_from = today, None
+    score_set.save(update_fields=["scored_day", "figures_stale_from"])
+    rows = DayFigures.objects.filter(workspace=int(workspace_id))
+    if name != "a night":
+        rows.filter(segment_id=WHOLE, day__gte=today - timedelta(days=DAYS_PER_STEP)).delete()
+    # It rests after the night.
+    Job.objects.filter(kind=FIGURES).delete()
+    kind = kinds.get(FIGURES)
+    assert kind is not None
+    watch = Stopwatch()
+    run_kinds([kind], lambda: now, lambda: False)
+    size = "SELECT sum(pg_column_size(f)) FROM trends_dayfigures f WHERE day = %(day)s"
+    ((row_bytes,),) = sql.fetch(size, {"day": today - timedelta(days=1)})
+    ((roster_bytes,),) = sql.fetch("SELECT sum(pg_column_size(members)) FROM trends_segmentroster")
+    return {
+        **watch.read(),
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "bytes_per_day": row_bytes,
+        "roster_bytes": roster_bytes,
+    }
+
+
 _DEFINITIONS = {"7 days": (7, None), "30 days": (30, None), "half-life": (30, 60)}
 
 
@@ -475,6 +505,7 @@ COMMANDS = {
     "rescore_both": rescore_both,
     "drain": drain,
     "night": night,
+    "figures": figures,
     "write_lines": write_lines,
     "import_lines": import_lines,
     "export_lines": export_lines,
