@@ -11,6 +11,7 @@
     eds.py list chances order=day
     eds.py list forecasts
     eds.py list changes period=day
+    eds.py list trends interval=week
     eds.py watch accounts --state accounts.state --interval 60
 
 Parameters of the read API follow the resource as name=value. Each line of output is a JSON object,
@@ -31,7 +32,7 @@ import requests
 # Of one account.
 OF_ACCOUNT = ("timeline",)
 # Of one workspace: lists without single records.
-OF_WORKSPACE = ("backtests", "chances", "forecasts", "changes")
+OF_WORKSPACE = ("backtests", "chances", "forecasts", "changes", "trends")
 RESOURCES = ("workspaces", "accounts", "users", "segments")
 OF_COMMAND = {"get": RESOURCES, "watch": ("accounts", "users")}
 LARGEST_PAGE = {"accounts": 500, "users": 500}

@@ -46,6 +46,11 @@ urlpatterns = [
         name="v2_changes",
     ),
     path(
+        "v2/workspaces/<int:workspace_id>/trends",
+        readapi.TrendList.as_view(),
+        name="v2_trends",
+    ),
+    path(
         "v2/workspaces/<int:workspace_id>/forecasts",
         readapi.ForecastList.as_view(),
         name="v2_forecasts",

@@ -572,6 +572,45 @@ class ChanceRecord(TypedDict):
     looked_on: Annotated[Day, Meta(description="The day of the look at what was known.")]
 
 
+# --- Trends ---------------------------------------------------------------------------------
+
+_Count: TypeAlias = int | None
+_Score: TypeAlias = float | None
+_Bands: TypeAlias = Annotated[
+    list[int] | None,
+    Meta(description="How many have a score from 0 to below 10, from 10 to below 20, and so on."),
+]
+
+
+class TrendPoint(TypedDict):
+    """The figures of a workspace or a segment in an interval. Those of new, returned, and stopped
+    accounts, entered, and left are sums, all others those of the last day; null if unknown."""
+
+    first_day: Day
+    last_day: Day
+    accounts: _Count
+    daily_accounts: _Count
+    weekly_accounts: _Count
+    new_accounts: _Count
+    returned_accounts: _Count
+    stopped_accounts: _Count
+    account_mean: _Score
+    account_median: _Score
+    account_bands: _Bands
+    users: _Count
+    daily_users: _Count
+    weekly_users: _Count
+    user_mean: _Score
+    user_median: _Score
+    user_bands: _Bands
+    seats: Annotated[_Count, Meta(description="Licensed seats, of accounts with licenses.")]
+    active_seats: Annotated[
+        _Count, Meta(description="Their weekly active users, at most the seats of each account.")
+    ]
+    entered: Annotated[_Count, Meta(description="Who became a member of the segment.")]
+    left: _Count
+
+
 # --- Forecasts ------------------------------------------------------------------------------
 
 

@@ -12,10 +12,11 @@ from django.db.models import Q
 
 from engagement.models import Workspace
 from engagement.scores.active_days import DAY
-from trends.models import FIGURES, SEATS, WHOLE, DayFigures
+from trends.models import FIGURES, KEPT_WEEKS, SEATS, WHOLE, DayFigures
 
 # Weekdays are the same a year before.
 YEAR = 52 * 7 * DAY
+KEPT = KEPT_WEEKS * 7 * DAY
 MOVES = ("entered", "left")
 NAMES = (*FIGURES, *SEATS, *MOVES)
 # Of some days together, these are sums. Others are those of the last day.

@@ -15,6 +15,7 @@ from readapi.records import Page
 from readapi.views.base import ReadView
 from readapi.views.chances import ORDERS
 from trends.changes.results import Cadence
+from trends.reading import Interval
 from trends.timeline.entries import EntryKind
 
 
@@ -53,7 +54,8 @@ _PARAMETERS = [
     query(
         "segment_id",
         _ID,
-        "Return only members of this segment, which must be of the same scope as the list.",
+        "Return only members of this segment, which must be of the same scope as the list; of "
+        "trends, the figures of this segment.",
     ),
     query("account_id", _ID, "Return only events of this account's licenses."),
     query(
@@ -131,6 +133,16 @@ _PARAMETERS = [
         "total",
         {"type": "boolean"},
         "Add `pagination.total`, the number of records on all pages.",
+    ),
+    query(
+        "from", _DAY, "The first UTC day; by default 89 days before the last.", example="2026-09-01"
+    ),
+    query("to", _DAY, "The last UTC day; by default the last with figures.", example="2026-11-23"),
+    query(
+        "interval",
+        {"type": "string", "enum": list(Interval), "default": Interval.DAY},
+        "What a point is. Weeks have seven days, and the last one ends with `to`; months are those "
+        "of the calendar.",
     ),
     list_query(
         "kinds",

@@ -149,6 +149,14 @@ OPERATIONS = [
         examples.page(examples.FORECAST, "workspaces/1/forecasts"),
     ),
     ReadOperation(
+        views.TrendList,
+        "listTrends",
+        "List how a workspace or a segment moved",
+        "Workspaces",
+        Page[records.TrendPoint],
+        examples.page(examples.TREND_POINT, "workspaces/1/trends?interval=week"),
+    ),
+    ReadOperation(
         views.AccountList,
         "listAccounts",
         "List accounts by score, or find one",

@@ -31,9 +31,11 @@ from readapi.views.license_events import LicenseEventList
 from readapi.views.rankings import ACCOUNTS, USERS, Ranking
 from readapi.views.segments import SegmentList, SegmentMembers
 from readapi.views.timeline import AccountTimeline
+from readapi.views.trends import TrendList
 from readapi.views.users import UserDetail, UserList
 from readapi.views.workspaces import WorkspaceList
 from trends.changes.results import Cadence
+from trends.reading import Interval
 from trends.timeline.entries import EntryKind
 
 Json = dict[str, Any]
@@ -478,6 +480,24 @@ _TOOLS = [
         (),
         schemas.one_of(records.ChangesRecord),
         lambda call: _of_workspace(ChangesDetail, call),
+    ),
+    Tool(
+        "how_it_moved",
+        "How the product moved",
+        "The figures of a workspace, or of a segment, by day, week, or month: weekly active "
+        "accounts and users, mean and median scores, accounts that are new, returned, or stopped, "
+        "licensed seats in use, and who entered and left the segment. By default of 90 days.",
+        {
+            **_WORKSPACE,
+            "segment_id": {"type": "integer", "description": "A segment; by default all."},
+            "from": {"type": "string", "description": "The first UTC day, as 2026-09-01."},
+            "to": {"type": "string", "description": "The last UTC day."},
+            "interval": {"type": "string", "enum": list(Interval)},
+            **_PAGES,
+        },
+        (),
+        schemas.page_of(records.TrendPoint),
+        lambda call: _of_workspace(TrendList, call),
     ),
     Tool(
         "who_moved",

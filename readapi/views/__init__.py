@@ -10,6 +10,7 @@ from readapi.views.legacy import LegacyAccountView
 from readapi.views.license_events import LicenseEventList
 from readapi.views.segments import SegmentDetail, SegmentList, SegmentMembers
 from readapi.views.timeline import AccountTimeline
+from readapi.views.trends import TrendList
 from readapi.views.users import UserDetail, UserList
 from readapi.views.workspaces import WorkspaceDetail, WorkspaceList
 
@@ -27,6 +28,7 @@ __all__ = [
     "SegmentDetail",
     "SegmentList",
     "SegmentMembers",
+    "TrendList",
     "UnknownPathView",
     "UserDetail",
     "UserList",

@@ -16,6 +16,7 @@ IN_ACMES_WORKSPACE = [
     "/v2/workspaces/{workspace}?expand=stats",
     "/v2/workspaces/{workspace}/backtests",
     "/v2/workspaces/{workspace}/forecasts",
+    "/v2/workspaces/{workspace}/trends",
     "/v2/workspaces/{workspace}/chances",
     "/v2/accounts?workspace_id={workspace}",
     "/v2/accounts?workspace_id={workspace}&offset=0&limit=1",

@@ -29,6 +29,7 @@ READ: dict[str, tuple[str, set[str]]] = {
     "WorkspaceDetail": ("/v2/workspaces/{workspace}", {ANY}),
     "BacktestList": ("/v2/workspaces/{workspace}/backtests", {ACCOUNT}),
     "ForecastList": ("/v2/workspaces/{workspace}/forecasts", {ACCOUNT}),
+    "TrendList": ("/v2/workspaces/{workspace}/trends", {ANY}),
     "ChanceList": ("/v2/workspaces/{workspace}/chances", {ACCOUNT}),
     "ChangesDetail": ("/v2/workspaces/{workspace}/changes", {ACCOUNT}),
     "AccountList": ("/v2/accounts?workspace_id={workspace}&expand=traits,metrics", {ACCOUNT}),

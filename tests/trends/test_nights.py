@@ -29,6 +29,7 @@ from tests.trends.worlds import (
 )
 from trends.figures import jobs, members
 from trends.models import WHOLE, DayFigures, SegmentMove, SegmentRoster
+from trends.reading import KEPT
 
 pytestmark = pytest.mark.django_db
 
@@ -160,7 +161,7 @@ def test_what_is_old_or_gone_is_deleted(acme: Product) -> None:
     for day in (old - DAY, old):
         SegmentMove.objects.create(**own, subject_id=1, day=day)
     SegmentMove.objects.create(**{**own, "segment_id": 9**9}, subject_id=1, day=YESTERDAY)
-    DayFigures.objects.create(workspace=workspace, day=TODAY - jobs.KEPT - DAY, score_set_id=1)
+    DayFigures.objects.create(workspace=workspace, day=TODAY - KEPT - DAY, score_set_id=1)
     DayFigures.objects.create(workspace=workspace, day=YESTERDAY, score_set_id=1, segment_id=9**9)
     work()
     assert list(SegmentMove.objects.values_list("day", flat=True)) == [old]

@@ -20,7 +20,7 @@ from engagement.nights.schedule import FIRST_TIME
 from engagement.removal import forgetting
 from engagement.scopes import ACCOUNTS, USERS
 from engagement.scores.active_days import DAY
-from trends.models import FIGURES, SEATS, WHOLE, DayFigures
+from trends.models import FIGURES, KEPT_WEEKS, SEATS, WHOLE, DayFigures
 
 if TYPE_CHECKING:
     from engagement.recording.suppression import SubjectRef
@@ -29,8 +29,6 @@ JOB = "figures of days"
 QUEUE = "trends"
 # A quarter, and the quarter a year before it.
 REPLAYED = 66 * 7 * DAY
-# A year, and the year before it.
-KEPT = 106 * 7 * DAY
 DAYS_PER_STEP = 91
 # Later counts of the last days wait for the night. An import, which changes earlier ones, does not.
 IMPORT_AGE = 7 * DAY
@@ -188,7 +186,7 @@ def _compute(job: Job, score_set: ScoreSet, first: date, last: date, until: date
                 _store(rows[-1:], (*FIGURES, *SEATS))
                 members.delete_old(score_set, until)
                 old = DayFigures.objects.filter(workspace=score_set.workspace_id)
-                old.filter(day__lt=until - KEPT).delete()
+                old.filter(day__lt=until - KEPT_WEEKS * 7 * DAY).delete()
 
 
 def _store(rows: list[DayFigures], fields: Sequence[str]) -> None:

@@ -9,6 +9,8 @@ from engagement.models import Workspace
 WHOLE = 0
 # Scores from 0 to 100 in bands of ten points; the last one contains 100.
 BAND_COUNT = 10
+# A year, and the year before it.
+KEPT_WEEKS = 106
 # The columns that every day has, and those that only a night knows.
 FIGURES = (
     *("accounts", "daily_accounts", "weekly_accounts"),
