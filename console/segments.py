@@ -32,6 +32,7 @@ from engagement.rules.rules import Rule, parse_rule, rule_to_json
 from engagement.scopes import get_kind
 from engagement.segments import counts
 from engagement.segments import members as segments
+from trends import curves
 
 # The prefix of a condition's inputs.
 _PREFIX = re.compile(r"[a-z]+-[0-9]{1,3}", re.ASCII)
@@ -183,7 +184,7 @@ class SegmentAdmin(ChoosingAdmin):
     )
 
     class Media:
-        css = {"all": ["engagement/conditions.css"]}
+        css = {"all": ["engagement/conditions.css", "engagement/trends.css"]}
         js = [deferred_script("engagement/conditions.js")]
 
     # --- The list -----------------------------------------------------------------------------
@@ -307,6 +308,7 @@ class SegmentAdmin(ChoosingAdmin):
             "preview_url": self._preview_url(segment),
             "values_url": trait_values_url(segment.workspace_id),
             "members_url": _members_url(segment) if obj else None,
+            "history": curves.history(segment) if obj else None,
         }
 
     # --- The preview --------------------------------------------------------------------------

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, NamedTuple
 
+from django.urls import reverse
 from django.utils.safestring import SafeString
 
+from access.pages.subject_urls import subject_url
 from core import charts
 from engagement.models import Segment, Workspace
+from engagement.scopes import get_kind
 from engagement.scores.active_days import DAY
 from trends import reading
-from trends.models import BAND_COUNT, WHOLE
+from trends.models import BAND_COUNT, WHOLE, SegmentMove
 from trends.reading import LABELS, YEAR, Comparison, Interval, Point, Rows
 
 # Bars of bands are read together by two.
@@ -237,11 +240,68 @@ def _values(points: Sequence[Point], name: str) -> list[Any]:
     return [point.figures[name] for point in points]
 
 
+# --- A segment ------------------------------------------------------------------------------
+
+SEGMENT_DAYS, MOVED_DAYS, MOVERS = 90, 7, 20
+
+
+class Mover(NamedTuple):
+    name: str
+    url: str
+    day: date
+    is_entry: bool
+
+
+@dataclass(frozen=True)
+class History:
+    """How a segment moved in 90 days, and who entered and left it in the last week, the latest
+    first. *more* is how many others did, None if nobody knows who."""
+
+    curves: Sequence[Curve]
+    movers: Sequence[Mover]
+    more: int | None
+    url: str
+
+
+def history(segment: Segment) -> History | None:
+    """None before the first night of the segment."""
+    last = reading.last_day(segment.workspace)
+    own = last and Subject.of("", segment.workspace, segment, last, SEGMENT_DAYS)
+    if last is None or not own or not own.rows:
+        return None
+    scope = segment.scope
+    drawn = [
+        *_line(f"Members: {scope}s", own, None, (), f"{scope}s"),
+        *_line(f"Mean score of {scope}s", own, None, (), f"{scope}_mean", top=100),
+        *_bars("Entered and left", own, reading.MOVES),
+    ]
+    since = last - (MOVED_DAYS - 1) * DAY
+    week = [row for day, row in own.rows.items() if since <= day <= last]
+    number = sum((row.entered or 0) + (row.left or 0) for row in week)
+    movers = list(_movers(segment, since))
+    page = reverse("admin:engagement_workspace_trends", args=[segment.workspace_id])
+    return History(drawn, movers, max(0, number - len(movers)), f"{page}?segment={segment.pk}")
+
+
+def _movers(segment: Segment, since: date) -> Iterator[Mover]:
+    product_id = segment.workspace.product_id
+    rows = SegmentMove.objects.filter(product=product_id, segment_id=segment.pk, day__gte=since)
+    moves = list(rows.order_by("-day", "subject_id")[:MOVERS])
+    model: Any = get_kind(segment.scope).model
+    subjects = model.objects.filter(product=product_id, is_identified=True)
+    by_id = subjects.defer("trait_stamps").in_bulk([move.subject_id for move in moves])
+    for move in moves:
+        if subject := by_id.get(move.subject_id):
+            url = subject_url(subject, get_kind(segment.scope).scope, segment.workspace_id)
+            yield Mover(subject.name or subject.external_id, url, move.day, move.is_entry)
+
+
 # --- The overview ---------------------------------------------------------------------------
 
 
 class Spark(NamedTuple):
-    """A small curve of the last 30 days, with its latest number and change."""
+    """A small curve of the last 30 days, with its latest number and its change against the 30 days
+    before."""
 
     label: str
     now: str

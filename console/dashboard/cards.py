@@ -40,6 +40,7 @@ from ingestion.models import IngestionKey
 from outcomes.forecasts import texts as forecasts
 from outcomes.forecasts.results import Forecast
 from trends.changes.sections import Block, Places, describe
+from trends.curves import Spark
 
 # The links to workspaces besides the one whose scores are shown.
 MAX_OTHER_WORKSPACES = 5
@@ -107,6 +108,8 @@ class Card:
     # What changed in the last week.
     changes: Block | None = None
     digest_url: str = ""
+    trends: Sequence[Spark] = ()
+    trends_url: str = ""
     # How many accounts have each insight, and accounts that need attention, those that cost most
     # first.
     insights: Sequence[InsightLink] = ()
@@ -152,6 +155,10 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
         if summary.changes
         else None,
         digest_url=_digest_url(summary),
+        trends=summary.trends,
+        trends_url=admin_url("engagement_workspace_trends", summary.workspaces[0].pk)
+        if summary.trends
+        else "",
         insights=[
             _insight_link(summary, kind)
             for kind in list(summary.attention.counts)[: None if summary.is_alone else MAX_KINDS]

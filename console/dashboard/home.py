@@ -38,6 +38,7 @@ from marketplace.status.health import LastRuns, load_last_runs
 from notifications.models import Destination
 from outcomes.forecasts.storage import latest_of
 from readapi.models import ApiToken
+from trends import curves
 from trends.changes import finding, whose
 from trends.changes.results import Cadence, Changes
 from trends.models import WHOLE, DayFigures
@@ -144,6 +145,7 @@ def product_summaries(
                 timetable=timetable,
                 attention=_attention(score_set, is_overview=is_overview),
                 changes=_changes(workspaces[product.pk][0]) if score_set and is_overview else None,
+                trends=curves.strip(workspaces[product.pk][0]) if score_set and is_overview else (),
                 destinations=destinations[product.pk],
                 failed_exports=[run for run in failed_exports if run.product_id == product.pk],
                 expiring=expiring[product.pk],

@@ -21,6 +21,7 @@ from marketplace.status.health import LastRuns
 from notifications.models import Destination
 from outcomes.forecasts.results import Forecast
 from trends.changes.results import Changes
+from trends.curves import Spark
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class ProductSummary:
     attention: Attention = NO_ATTENTION
     # Of the last week. None beside other cards, and before there are scores.
     changes: Changes | None = None
+    trends: Sequence[Spark] = ()
     # Live keys and tokens that expire soon, or have just expired.
     expiring: Sequence[Credential] = ()
     # The limits that are near or reached.

@@ -57,10 +57,12 @@ class TrendPages(PageAdmin):
 
     def _links(self, request: HttpRequest, workspace: Workspace, days: int) -> dict[str, Any]:
         path = self.view_url("trends", workspace)
-        query_so_far = {name: value for name in _CHOICES if (value := request.GET.get(name))}
+        own: dict[str, str | int] = {
+            name: value for name in _CHOICES if (value := request.GET.get(name))
+        }
 
         def url(**query: str | int) -> str:
-            return f"{path}?{urlencode(query_so_far | query)}"
+            return f"{path}?{urlencode(own | query)}"
 
         ranges = [(f"{each} days", url(days=each), each == days) for each in RANGES]
         return {"ranges": ranges, "file_url": url(days=days, file="csv")}

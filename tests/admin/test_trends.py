@@ -8,10 +8,11 @@ from django.test import Client
 from django.urls import reverse
 
 from engagement.models import Product, Segment, Workspace
+from engagement.rescoring.rescore import rescore
 from engagement.scores.active_days import DAY
 from tests.admin.test_subject_lists import text_of
-from tests.engagement.history import NOON
-from trends.models import WHOLE, DayFigures
+from tests.engagement.history import NOON, group, identify, tell
+from trends.models import WHOLE, DayFigures, SegmentMove
 from trends.reading import YEAR
 
 pytestmark = pytest.mark.django_db
@@ -126,3 +127,37 @@ def test_the_page_needs_few_queries(
     plant(ours)
     with django_assert_max_num_queries(30):
         reader.get(page(ours), {"days": 365})
+
+
+def test_the_page_of_a_segment_has_its_history_and_who_moved(
+    reader: Client, ours: Workspace
+) -> None:
+    segment = Segment.objects.filter(workspace=ours, scope="account", is_default=True).first()
+    assert segment is not None
+    url = reverse("admin:engagement_segment_change", args=[segment.pk])
+    assert "The last 90 days" not in text_of(reader.get(url))
+    plant(ours)
+    plant(ours, segment.pk, days=9, entered=1, left=1)
+    tell(ours.product, group("initech", name="Initech"))
+    account = ours.product.account_set.get()
+    for day, is_entry in ((LAST, True), (LAST - 9 * DAY, False)):
+        SegmentMove.objects.create(
+            product=ours.product,
+            scope="account",
+            subject_id=account.pk,
+            segment_id=segment.pk,
+            day=day,
+            is_entry=is_entry,
+        )
+    text = text_of(reader.get(url))
+    assert "Members: accounts" in text and "Mean score of accounts" in text
+    assert f"Who moved this week Initech entered {LAST.day} {LAST:%b} And 13 more." in text
+
+
+def test_the_overview_has_a_strip_that_leads_to_the_page(reader: Client, ours: Workspace) -> None:
+    tell(ours.product, identify("ann", group="initech"))
+    rescore(NOON)
+    plant(ours)
+    answer = reader.get(reverse("admin:index"), {"product": ours.product.pk})
+    assert "Weekly active accounts 800 +30 (+4%) in 30 days" in text_of(answer)
+    assert answer.content.decode().count(f'href="{page(ours)}"') == 4
