@@ -151,8 +151,10 @@ def lists(service: Service, product: dict[str, Any]) -> Report:
             yield Result(f"{name}, {value} accounts, seconds", seconds, at_most=pages.SECONDS)
 
 
-def fill(service: Service, product: int, accounts: int, users: int) -> None:
-    """Give a product its accounts, users, and active days."""
+def fill(
+    service: Service, product: int, accounts: int, users: int, *, with_active_days: bool = True
+) -> None:
+    """Give a product its accounts, users, active days, and the daily counts of two days."""
     database = service.connect()
     # An empty product has its scores at once.
     service.run_json("-m", "benchmarks.within", "score_all")
@@ -161,6 +163,8 @@ def fill(service: Service, product: int, accounts: int, users: int) -> None:
     size = {"product": product, "score_set": row[0], "accounts": accounts, "users": users}
     progress(f"Making {accounts:,} accounts with {users:,} users.")
     for statement in _FILL:
+        if "INTO engagement_activeday" in statement and not with_active_days:
+            continue
         database.execute(statement, size if "%" in statement else None)
 
 

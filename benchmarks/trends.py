@@ -55,7 +55,7 @@ def measure(options: argparse.Namespace) -> Report:
     with temporary_service() as service:
         created = service.create_product()
         product, workspace = created["product_id"], created["workspace_id"]
-        nights.fill(service, product, options.accounts, options.users)
+        nights.fill(service, product, options.accounts, options.users, with_active_days=False)
         progress("Making the daily counts of 30 days.")
         database = service.connect()
         for statement in _FILL:

@@ -140,9 +140,9 @@ _PARAMETERS = [
     query("to", _DAY, "The last UTC day; by default the last with figures.", example="2026-11-23"),
     query(
         "interval",
-        {"type": "string", "enum": list(Interval), "default": Interval.DAY},
-        "What a point is. Weeks have seven days, and the last one ends with `to`; months are those "
-        "of the calendar.",
+        {"type": "string", "enum": list(Interval)},
+        "What a point is; by default a day. Weeks have seven days, and the last one ends with "
+        "`to`; months are those of the calendar.",
     ),
     list_query(
         "kinds",

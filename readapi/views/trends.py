@@ -60,10 +60,10 @@ class TrendList(ReadView):
         request = pagination.parse_page_request(
             self.parameters, f"workspaces/{workspace_id}/trends", _ORDER
         )
-        known = reading.last_day(workspace)
+        last_known = reading.last_day(workspace)
         points: Sequence[Point] = ()
-        if known is not None:
-            last = min(last or known, known)
+        if last_known is not None:
+            last = min(last or last_known, last_known)
             first = first or last - (DEFAULT_DAYS - 1) * DAY
             if last - first >= reading.KEPT:
                 raise InvalidRequest(

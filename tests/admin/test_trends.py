@@ -115,7 +115,8 @@ def test_what_no_link_asks_for_is_not_found(
 
 def test_the_file_has_the_figures_of_each_day(reader: Client, ours: Workspace) -> None:
     plant(ours)
-    response: Any = reader.get(page(ours), {"days": 30, "file": "csv"})
+    query: Any = {"days": 30, "file": "csv"}
+    response: Any = reader.get(page(ours), query)
     rows = list(csv.DictReader(b"".join(response).decode().splitlines()))
     assert [rows[0]["day"], rows[-1]["day"]] == [str(LAST - 29 * DAY), str(LAST)]
     assert rows[-1]["weekly_accounts"] == "800" and rows[-1]["seats"] == ""
