@@ -44,6 +44,7 @@ from marketplace.source.client import (
     MarketplaceClient,
     new_session,
 )
+from notifications.models import Destination, Digest
 from outcomes.models import StoredForecast
 
 PRODUCT_NAME = "Board Lens (demo)"
@@ -174,6 +175,7 @@ def generate_demo_data(
                 if stopping():
                     transaction.set_rollback(True)
                     return
+            _add_digest(connected)
 
         def scoring(how_far: str) -> bool:
             progress.show(written_count, how_far)
@@ -182,6 +184,23 @@ def generate_demo_data(
         loading.score_products(products, clock, scoring)
     finally:
         progress.finish()
+
+
+def _add_digest(product: Product) -> None:
+    """A digest to an address that nobody confirms: it has a preview, and nothing is sent."""
+    address = Destination.objects.create(
+        product=product,
+        kind=Destination.Kind.EMAIL,
+        name="Customer success",
+        address="cs@example.com",
+        address_hint="c…@example.com",
+    )
+    Digest.objects.create(
+        product=product,
+        workspace=product.workspaces.earliest("pk"),
+        destination=address,
+        time_zone="Europe/Berlin",
+    )
 
 
 def import_licenses(
