@@ -40,8 +40,9 @@ def paying(workspace: Workspace, scope: str = "account") -> Segment:
 
 def test_a_week_a_day_and_a_segment(acme_reads: Reads, busy: Workspace) -> None:
     def changes(query: str = "") -> dict[str, Any]:
-        body: dict[str, Any] = acme_reads(f"/v2/workspaces/{busy.pk}/changes{query}").json()
-        return body["data"]
+        body = acme_reads(f"/v2/workspaces/{busy.pk}/changes{query}").json()
+        data: dict[str, Any] = body["data"]
+        return data
 
     week = changes()
     assert week["text"] == "1 alarm began and 2 accounts are new."
