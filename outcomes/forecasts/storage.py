@@ -128,16 +128,18 @@ class DecisiveTerm(NamedTuple):
 
 _DECISIVE: LiteralString = """
     SELECT f.licenses[p.place], f.days[p.place], f.seats[p.place], f.cents[p.place],
-        f.chances[p.place], COALESCE((
-            SELECT o.cloud_id FROM outcomes_licenseoutcome o
-            WHERE o.product_id = %(product)s AND o.license = f.licenses[p.place]
-              AND o.kind = %(kind)s
-            ORDER BY abs(o.day - f.days[p.place]) LIMIT 1), '')
+        f.chances[p.place]
     FROM outcomes_storedforecast f
     CROSS JOIN unnest(%(places)b::int[]) WITH ORDINALITY AS p(place, number)
     WHERE f.workspace_id = %(workspace)s AND f.kind = %(kind)s AND f.stays
       AND f.made_on = %(made_on)s
     ORDER BY p.number
+"""
+# On a cluster, no statement joins these with forecasts.
+_SITES: LiteralString = """
+    SELECT DISTINCT ON (license) license, cloud_id FROM outcomes_licenseoutcome
+    WHERE product_id = %(product)s AND license = ANY(%(licenses)b::text[]) AND kind = %(kind)s
+    ORDER BY license, day DESC
 """
 
 
@@ -157,7 +159,10 @@ def decisive_terms(
         "made_on": decisive.made_on,
         "places": decisive.places[measure],
     }
-    return [DecisiveTerm(*row) for row in sql.fetch(_DECISIVE, parameters)]
+    rows = sql.fetch(_DECISIVE, parameters)
+    licenses = sorted({license for license, *_ in rows})
+    sites = dict(sql.fetch(_SITES, {**parameters, "licenses": licenses}))
+    return [DecisiveTerm(*row, sites.get(row[0], "")) for row in rows]
 
 
 def rename_licenses(product_id: int, names: Collection[str], name: str) -> None:
