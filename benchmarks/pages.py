@@ -106,6 +106,13 @@ def paths(person: Client, product: int) -> dict[str, str]:
             for name, term in SEARCHES.items()
         },
     }
+    features = person.read(f"/admin/engagement/feature/?product__id__exact={product}")
+    events = person.read(f"/admin/engagement/eventname/?product__id__exact={product}")
+    addresses |= {
+        "features": f"/admin/engagement/feature/?product__id__exact={product}",
+        "feature": _first(features, r"(/admin/engagement/feature/\d+/usage/)"),
+        "event": _first(events, r"(/admin/engagement/eventname/\d+/change/)"),
+    }
     for kind in ("account", "user"):
         list_url = f"/admin/engagement/{kind}/"
         workspace = _first(person.read(f"/admin/?product={product}"), r"\?workspace=(\d+)")
@@ -161,6 +168,9 @@ def _first(page: bytes, pattern: str) -> str:
 
 def measure(options: argparse.Namespace) -> Report:
     with reading.both_sizes(options) as (small, few_product, large, many_product):
+        progress("Counting the use of events.")
+        small.run_json("-m", "benchmarks.within", "count_usage", timeout=3600)
+        usage = large.run_json("-m", "benchmarks.within", "count_usage", timeout=3600)
         progress("Computing the stored orders.")
         seconds = large.run_json("-m", "benchmarks.within", "compute_orders", timeout=3600)
         # A web server ends a connection that waits meanwhile.
@@ -189,6 +199,7 @@ def measure(options: argparse.Namespace) -> Report:
             page["first paint"] = painted.get(page[NAMED], "")
     yield Table("pages", pages)
     yield Result("seconds to compute all stored orders", sum(seconds.values()))
+    yield Result("seconds of the first night of all events", usage["seconds"])
     bars: dict[str, tuple[str, float]] = {
         "list by a column": ("s, by ", SECONDS),
         "search": ("search ", SEARCH_SECONDS),

@@ -51,6 +51,11 @@ urlpatterns = [
         name="v2_trends",
     ),
     path(
+        "v2/workspaces/<int:workspace_id>/features",
+        readapi.FeatureList.as_view(),
+        name="v2_features",
+    ),
+    path(
         "v2/workspaces/<int:workspace_id>/forecasts",
         readapi.ForecastList.as_view(),
         name="v2_forecasts",

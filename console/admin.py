@@ -7,9 +7,9 @@ from access.admin.login import LoginForm
 from access.admin.superuser_only import restrict_to_superusers
 from console import segments
 from console.subjects import subjects
-from console.workspaces import workspaces
+from console.workspaces import feature_pages, workspaces
 
-__all__ = ["products", "segments", "subjects", "trail", "workspaces"]
+__all__ = ["feature_pages", "products", "segments", "subjects", "trail", "workspaces"]
 
 admin.site.site_header = "Engagement Data Service"
 admin.site.site_title = "Engagement Data Service"

@@ -15,12 +15,14 @@ RECENT_EVENTS_TIMEOUT_SECONDS = 1.0
 
 class RecentEvent(NamedTuple):
     """``weight`` is None if the default weight applies. ``share`` is the event's percentage of all
-    points, and 0 for an event that is not scored."""
+    points, and 0 for an event that is not scored. ``feature`` is empty for an event of none."""
 
     name: str
     times: str
     share: float
     weight: int | None
+    pk: int = 0
+    feature: str = ""
 
     @property
     def share_text(self) -> str:
@@ -43,7 +45,7 @@ def load_recent_events(workspace: Workspace, today: date) -> RecentEvents:
     Without counts, only the events with a weight of their own, and a note that says why.
     """
     recent, note = _count(workspace, today)
-    names = EventName.objects.filter(product_id=workspace.product_id)
+    names = EventName.objects.filter(product_id=workspace.product_id).select_related("feature")
     # One that is not saved yet has none.
     own = EventWeight.objects.filter(workspace=workspace.pk) if workspace.pk else ()
     weights = {weight.event_name_id: weight.weight for weight in own}
@@ -64,6 +66,8 @@ def load_recent_events(workspace: Workspace, today: date) -> RecentEvents:
                 "" if note else _format_count(recent.counts.get(name_id, 0), recent.is_estimate),
                 100 * points.get(name_id, 0) / all_points,
                 weights.get(name_id),
+                name_id,
+                str(listed_names[name_id].feature or ""),
             )
             for name_id in listed_ids
             if name_id in listed_names

@@ -5,7 +5,7 @@ from typing import LiteralString, NamedTuple
 
 from core.database import sql
 from engagement.metric_names import Scope
-from engagement.models import EventName
+from engagement.models import EventName, Feature
 from engagement.scopes import get_kind
 from engagement.traits import canonical_name
 
@@ -53,12 +53,13 @@ _VALUES: LiteralString = """
 
 @dataclass(frozen=True)
 class Suggestions:
-    """Names of a product's user traits, account traits, and events."""
+    """Names of a product's user traits, account traits, events, and features."""
 
     product_id: int
     user_traits: list[str]
     account_traits: list[str]
     events: list[str]
+    features: list[str]
 
 
 def load_suggestions(product_id: int) -> Suggestions:
@@ -68,6 +69,7 @@ def load_suggestions(product_id: int) -> Suggestions:
         trait_names(product_id, "user"),
         trait_names(product_id, "account"),
         list(events[:MAX_SUGGESTIONS]),
+        list(Feature.objects.filter(product=product_id).values_list("name", flat=True)),
     )
 
 

@@ -10,11 +10,13 @@ from engagement.activity import reading
 from engagement.metric_names import Scope
 from engagement.models import Workspace
 from engagement.rules import license_events
+from engagement.scopes import get_kind
 from engagement.scores import history, insights, metrics
 from engagement.scores.history import EventPoints
 from engagement.scores.metrics import AccountMetrics, Metrics
 from engagement.segments import members
 from engagement.segments.chances import chances_by_account
+from engagement.segments.features import feature_uses
 from readapi import queries, records, serializers
 from readapi.serializers import score_set
 
@@ -67,6 +69,12 @@ class SubjectDetails:
     def history_record(self) -> list[records.DayScoreRecord]:
         days = history.score_history(self.score_set, self.row, self.counts.points_by_day)
         return [serializers.day_score(day) for day in days]
+
+    def features_record(self) -> list[records.FeatureUseRecord]:
+        today = self.score_set.scored_day or date.min
+        kind, id = get_kind(self.scope), self.subject.pk
+        uses = feature_uses(self.workspace.product_id, kind, [id], today)[id]
+        return [serializers.feature_use(use) for use in uses]
 
     @cached_property
     def counts(self) -> history.CountSummary:

@@ -13,6 +13,7 @@ from engagement.insight_kinds import ActivityState, Severity, UnknownReason
 from engagement.metric_names import Scope
 from engagement.rules.rules import Condition, Match
 from engagement.scores.formula import Trend
+from engagement.segments.features import FeatureState
 from outcomes.backtests.results import Horizon
 from outcomes.chances.results import Feature
 from outcomes.forecasts.results import ForecastMonth, Measure, PastMonth, Sums
@@ -286,6 +287,17 @@ class LowestChance(TypedDict):
     high: Share | None
 
 
+class FeatureUseRecord(TypedDict):
+    """A feature of the product, and whether the subject uses it."""
+
+    id: Id
+    name: str
+    state: Annotated[
+        FeatureState, Meta(description="Used in the last 28 days, before them only, or never.")
+    ]
+    last_used_on: Day | None
+
+
 class LowestChances(TypedDict):
     """The lowest of the account's chances; null if nothing is being decided."""
 
@@ -445,6 +457,7 @@ class ExpandedAccount(FullAccount, Expansions):
     """An account with all its metrics, and what was expanded."""
 
     insights: NotRequired[list[InsightRecord]]
+    features: NotRequired[list[FeatureUseRecord]]
     chances: NotRequired[LowestChances]
     license_events: NotRequired[
         Annotated[
@@ -460,6 +473,8 @@ class FullUser(UserSummary, Times):
 
 class ExpandedUser(FullUser, Expansions):
     """A user with all their metrics, and what was expanded."""
+
+    features: NotRequired[list[FeatureUseRecord]]
 
 
 # --- Segments -------------------------------------------------------------------------------
@@ -482,6 +497,26 @@ class SegmentRecord(TypedDict):
     conditions: list[Condition]
     _links: SegmentLinks
     member_count: NotRequired[MemberCount]
+
+
+# --- Features ---------------------------------------------------------------------------------
+
+Accounts: TypeAlias = Annotated[int, Meta(ge=0)] | None
+
+
+class ProductFeatureRecord(TypedDict):
+    """A named group of events, and the accounts that use it."""
+
+    id: Id
+    name: str
+    events: list[str]
+    through: Annotated[Day | None, Meta(description="The last day of the 28 days that count.")]
+    used_accounts: Annotated[Accounts, Meta(description="Accounts that used it in these days.")]
+    active_accounts: Annotated[Accounts, Meta(description="Accounts that did anything in them.")]
+    started_accounts: Annotated[Accounts, Meta(description="Used it for the first time in them.")]
+    stopped_accounts: Annotated[
+        Accounts, Meta(description="Last used it 28 days before one of these days.")
+    ]
 
 
 # --- Backtests ------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from engagement.scores.insights import Insight
 from engagement.scores.metrics import AccountMetrics, Metrics, shown_benchmark
 from engagement.segments.chances import ShownChance, shown_chance
 from engagement.segments.counts import SubjectTotals
+from engagement.segments.features import FeatureUse
 from engagement.tenure import tenure_days
 from engagement.traits import canonical_name
 from readapi import records
@@ -269,6 +270,15 @@ def traits(subject: Subject, names: list[str] | None = None) -> dict[str, Any]:
     if names is None:
         return dict(subject.traits)
     return {name: subject.traits.get(canonical_name(name)) for name in names}
+
+
+def feature_use(use: FeatureUse) -> records.FeatureUseRecord:
+    return {
+        "id": use.feature.pk,
+        "name": use.feature.name,
+        "state": use.state,
+        "last_used_on": use.last_used_on.isoformat() if use.last_used_on else None,
+    }
 
 
 def chances(rows: list[dict[str, Any]]) -> records.LowestChances:

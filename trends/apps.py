@@ -10,3 +10,4 @@ class TrendsConfig(AppConfig):
     def ready(self) -> None:
         # Models cannot be imported earlier.
         import_module("trends.figures.jobs").register()
+        import_module("trends.usage.nights").register()

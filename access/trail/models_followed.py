@@ -14,7 +14,9 @@ from django.db.models import F, IntegerField, Model, Value
 
 from access.trail.entries import Changes
 from engagement.models import (
+    EventName,
     EventWeight,
+    Feature,
     Product,
     ProductLimits,
     ProductMember,
@@ -122,6 +124,12 @@ def _weights(workspace_id: int) -> Snapshot:
     return {f"weight of {name}": weight for name, weight in pairs}
 
 
+def _events(feature_id: int) -> Snapshot:
+    feature = Feature.objects.get(pk=feature_id)
+    events = EventName.objects.filter(product=feature.product_id, feature=feature)
+    return {"events": ", ".join(events.values_list("name", flat=True))}
+
+
 def follow_domain() -> None:
     follow(Product, "product", ("name", "history_traits"), product="pk", more=_product)
     follow(
@@ -136,6 +144,7 @@ def follow_domain() -> None:
         ("name", "scope", "match", "conditions"),
         product="workspace__product",
     )
+    follow(Feature, "feature", ("name",), more=_events)
     follow(
         AdminUser,
         "login",

@@ -366,10 +366,25 @@ TIMELINE_ENTRY: Json = {
     "type": "fall_began",
     "text": "Activity falling: 4 active user-days in 2 weeks, 18 usual.",
 }
+FEATURE: Json = {
+    "id": 4,
+    "name": "Reports",
+    "events": ["Report_Created", "Report_Shared"],
+    "through": "2026-09-23",
+    "used_accounts": 312,
+    "active_accounts": 1004,
+    "started_accounts": 14,
+    "stopped_accounts": 9,
+}
+_FEATURES: list[Json] = [
+    {"id": 4, "name": "Reports", "state": "used", "last_used_on": "2026-09-23"},
+    {"id": 5, "name": "Automation", "state": "never", "last_used_on": None},
+]
 EXPANDED_ACCOUNT: Json = {
     **(FULL_ACCOUNT | _INSIGHTS | _EXPANDED),
     "license_events": [LICENSE_EVENT],
     "chances": _CHANCES,
+    "features": _FEATURES,
 }
 FULL_USER: Json = {
     **USER,
@@ -384,6 +399,7 @@ EXPANDED_USER: Json = FULL_USER | {
     "segments": [{"id": 1, "name": "All"}, {"id": 5, "name": "Slightly Engaged"}],
     "events": [{"name": "Report_Created", "count": 20, "weight": 1, "points": 20}],
     "events_total": 1,
+    "features": _FEATURES,
     "history": [{"day": "2026-09-23", "score": 67.3}, {"day": "2026-09-24", "score": 67.3}],
     "scoring_changes": [
         {"day": "2026-09-23", "changed": ["weights", "window"], "is_suggestion": True}

@@ -141,6 +141,14 @@ OPERATIONS = [
         examples.single_record(examples.CHANGES),
     ),
     ReadOperation(
+        views.FeatureList,
+        "listFeatures",
+        "List features, and who uses them",
+        "Workspaces",
+        Page[records.ProductFeatureRecord],
+        examples.page(examples.FEATURE, "workspaces/1/features"),
+    ),
+    ReadOperation(
         views.ForecastList,
         "listForecasts",
         "List what will renew in the months ahead",

@@ -157,6 +157,8 @@ class _Builder:
             for view in ("backtest", "chances", "forecast"):
                 page = _url(f"engagement_workspace_{view}", self.workspace.pk)
                 yield Item(self._step(view), page, _mark(self.view == view, "page"))
+            features = _with(_url("engagement_feature_changelist"), product__id__exact=product.pk)
+            yield Item("Features", features, _mark(self.model == "engagement_feature", "true"))
         elif section in ("notifications", "exports"):
             for model in sections.SECTION_LISTS[section]:
                 page = _with(_url(f"{model}_changelist"), product__id__exact=product.pk)

@@ -9,6 +9,8 @@ SECTIONS = {
     "engagement_user": "users",
     "engagement_segment": "segments",
     "engagement_workspace": "events",
+    "engagement_feature": "events",
+    "engagement_eventname": "events",
     "ingestion_ingestionlog": "ingestion",
     "ingestion_quarantinedmessage": "ingestion",
     "ingestion_droppedmessage": "ingestion",
@@ -58,6 +60,8 @@ SECTION_LISTS = {
 }
 # Lists of a section besides its own page.
 SUBLISTS = {
+    "engagement_feature",
+    "engagement_eventname",
     "ingestion_quarantinedmessage",
     "ingestion_droppedmessage",
     "ingestion_inboxmessage",
@@ -78,6 +82,7 @@ STEPS = {
     "backtest": "Does the score predict?",
     "forecast": "Renewals ahead",
     "chances": "Evaluations under way",
+    "usage": "Who uses it",
     "password_change": "Change password",
     "account": "Your account",
     "account_add_app": "Add an authenticator app",
@@ -94,6 +99,8 @@ LIST_LABELS = {
     "engagement_user": "Users",
     "engagement_segment": "Segments",
     "engagement_workspace": "Workspaces",
+    "engagement_feature": "Features",
+    "engagement_eventname": "Events",
     "engagement_product": "Products",
     "ingestion_ingestionlog": "Ingestion",
     "ingestion_quarantinedmessage": "Quarantine",

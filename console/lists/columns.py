@@ -62,7 +62,8 @@ ICONS = "config/icons.svg"
 class RowContext:
     """What the cells of all rows need. *histories* has the scores of the last days by subject id,
     except for subjects with too many counts, whose lines are loaded later. *insights* has those of
-    accounts. *back* is the query of the list, for the way back from a row's page."""
+    accounts. *back* is the query of the list, for the way back from a row's page. *features* is the
+    number of the product's."""
 
     score_set: ScoreSet
     kind: SubjectKind
@@ -70,6 +71,7 @@ class RowContext:
     histories: Mapping[int, Sequence[float]] = field(default_factory=dict)
     insights: Mapping[int, Sequence[InsightKind]] = field(default_factory=dict)
     back: str = ""
+    features: int = 0
 
     def subject(self, row: Any) -> Any:
         return getattr(row, self.kind.scope)
@@ -251,6 +253,10 @@ def _license_event(row: Any, context: RowContext) -> str | SafeString:
     return format_html("{} <small>{}</small>", license_event_label(event["type"]), day)
 
 
+def _features_in_use(row: Any, context: RowContext) -> SafeString:
+    return format_html("{} <small>of {}</small>", row.features_in_use, context.features)
+
+
 def _chance(row: Any, context: RowContext, name: ChanceName) -> str | SafeString:
     chance = shown_chance(row.account_chances, name)
     if chance is None:
@@ -377,6 +383,7 @@ _ALL = [
         )
         for column, name in CHANCE_COLUMNS.items()
     ),
+    _listed("features_in_use", _features_in_use, COLUMNS["features_in_use"]),
     _listed("renewal", _renewal, COLUMNS["renewal"]),
     _listed("mrr", _mrr, COLUMNS["mrr"]),
     _listed("first_seen", _first_seen, COLUMNS["first_seen_at"]),

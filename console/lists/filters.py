@@ -11,6 +11,7 @@ from access.pages.subject_urls import SEGMENT_PARAM
 from console.lists.state import (
     ACTIVE_PATTERN,
     CHANCE_PATTERN,
+    FEATURE_PATTERN,
     LICENSE_EVENT_PATTERN,
     TRAIT_FILTER,
     InvalidAddress,
@@ -20,6 +21,7 @@ from engagement.activity.reading import listed_activity_filter, listed_insight_f
 from engagement.insight_kinds import ACTIVITY_LABELS, INSIGHTS, InsightKind
 from engagement.license_traits import LICENSE_STATUS_TRAIT, LICENSE_TYPE_TRAIT
 from engagement.models import ScoreSet, Segment
+from engagement.models.features import USED_WITHIN
 from engagement.money import MRR_LABEL, MRR_TRAIT, format_cents
 from engagement.orders.columns import CHANCE_COLUMNS
 from engagement.rules import license_events
@@ -57,6 +59,11 @@ _ACTIVITIES: dict[str, str] = {
 }
 _INSIGHT_LABELS: dict[str, str] = {kind: info.label for kind, info in INSIGHTS.items()}
 _CHANCES = ("below-10", "below-30", "below-50", "at_least-50", "at_least-70", "at_least-90")
+_FEATURE_USES = {
+    "uses": f"Used in the last {USED_WITHIN} days",
+    "stopped": "Stopped",
+    "never": "Never used",
+}
 _EVENT_DAYS = (7, 30, 90, 365)
 LICENSE_STATUSES = {"active": "Active", "inactive": "Inactive", "cancelled": "Cancelled"}
 NO_MRR = "none"
@@ -160,6 +167,9 @@ def _conditions(state: ListState) -> Iterator[dict[str, Any]]:
             operator, percent = _chance(value)
             chance = CHANCE_COLUMNS[name]
             yield {"kind": "chance", "chance": chance, "operator": operator, "percent": percent}
+        elif name == "feature":
+            operator, feature = _feature(value)
+            yield {"kind": name, "feature": feature, "operator": operator}
         elif name == "mrr" and value == NO_MRR:
             yield {"kind": "trait", "trait": MRR_TRAIT, "operator": "is_not_set"}
         elif name == "mrr":
@@ -182,6 +192,14 @@ def _license_event(value: str) -> tuple[str, int | None]:
     if match is None:
         raise InvalidAddress
     return match[1], int(match[2]) if match[2] else None
+
+
+def _feature(value: str) -> tuple[str, str]:
+    """Whether it is used, and the name of the feature, that the filter's value says."""
+    match = FEATURE_PATTERN.fullmatch(value)
+    if match is None:
+        raise InvalidAddress
+    return match[1], match[2]
 
 
 def _chance(value: str) -> tuple[str, int]:
@@ -253,6 +271,9 @@ def _describe(name: str, value: str, segment: Segment | None) -> str:
         return f"License event: {label}" + (f", {_in_days(days).lower()}" if days else "")
     if name in CHANCE_COLUMNS:
         return f"{CHANCE_LABELS[CHANCE_COLUMNS[name]]}: {_describe_chance(value).lower()}"
+    if name == "feature":
+        operator, feature = _feature(value)
+        return f"Feature: {feature}, {_FEATURE_USES[operator].lower()}"
     if name == "mrr":
         return f"{MRR_LABEL}: {_describe_mrr(value).lower()}"
     if name == "active":
@@ -283,9 +304,13 @@ def _in_days(days: int) -> str:
 
 
 def menus(
-    state: ListState, segments: Sequence[Segment], chances: Sequence[ChanceName] = ()
+    state: ListState,
+    segments: Sequence[Segment],
+    chances: Sequence[ChanceName] = (),
+    features: Sequence[str] = (),
 ) -> list[Menu]:
-    """The filters that are chosen from a menu; of *chances*, those that accounts have."""
+    """The filters that are chosen from a menu; of *chances*, those that accounts have, and the
+    *features* of the product."""
     offers = [_menu(state, SEGMENT_PARAM, "Segment", [(str(s.pk), s.name) for s in segments])]
     if state.scope == "account":
         offers.append(_menu(state, "insight", "Insight", list(_INSIGHT_LABELS.items())))
@@ -301,6 +326,7 @@ def menus(
         ]
         amounts = [(value, _describe_mrr(value)) for value in (*map(str, _LEAST_MRR), NO_MRR)]
         offers.append(_menu(state, "mrr", MRR_LABEL, amounts))
+    offers += _feature_menus(state, features)
     times = [(value, describe_active(value)) for value in ACTIVE_CHOICES]
     offers.append(_menu(state, "active", "Last active", times))
     return offers
@@ -309,6 +335,19 @@ def menus(
 def _chance_options(current: str | None) -> list[tuple[str, str]]:
     values = dict.fromkeys([*_CHANCES, current or _CHANCES[0]])
     return [(value, _describe_chance(value)) for value in values]
+
+
+def _feature_menus(state: ListState, features: Sequence[str]) -> Iterator[Menu]:
+    """The feature, and once that is chosen, whether it is used."""
+    name = "feature"
+    operator, current = _feature(state.filters[name]) if name in state.filters else ("uses", "")
+    if features or current:
+        names = dict.fromkeys([*features, *filter(None, [current])])
+        yield _menu(state, name, "Feature", [(f"{operator}-{each}", each) for each in names])
+    if current:
+        uses = [(f"{each}-{current}", text) for each, text in _FEATURE_USES.items()]
+        menu = _menu(state, name, "Use", uses)
+        yield replace(menu, choices=menu.choices[1:])
 
 
 def _license_event_menus(state: ListState) -> Iterator[Menu]:

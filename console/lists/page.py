@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
@@ -36,7 +37,7 @@ from core.time_format import format_ago
 from engagement.activity.reading import NO_ALARMS, alarms_by_account
 from engagement.insight_kinds import InsightKind
 from engagement.metric_names import Scope
-from engagement.models import Product, SavedView, ScoreSet, Segment, Workspace
+from engagement.models import Feature, Product, SavedView, ScoreSet, Segment, Workspace
 from engagement.orders.columns import CHANCE_COLUMNS, TRAIT_PREFIX
 from engagement.rules.rules import ChanceName, rule_to_json
 from engagement.scopes import ACCOUNTS, SubjectKind, get_kind
@@ -80,6 +81,12 @@ class SubjectList:
     def score_set(self) -> ScoreSet | None:
         scores = self.workspace.scores if self.workspace else None
         return scores if scores and scores.scored_day else None
+
+    @cached_property
+    def features(self) -> list[str]:
+        """The names of the product's features."""
+        names = Feature.objects.filter(product=self.product.pk).values_list("name", flat=True)
+        return list(names)
 
     def segments(self) -> list[Segment]:
         return usable_segments(self.workspace, self.state.scope) if self.workspace else []
@@ -239,7 +246,7 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "table": _table(page, listing, columns),
         "subjects": [getattr(row, kind.scope) for row in listing.rows],
         "chips": filters.chips(page.state, segment),
-        "menus": filters.menus(page.state, segments, chance_names),
+        "menus": filters.menus(page.state, segments, chance_names, page.features),
         "count": _count_text(listing, kind),
         "as_of": listing.as_of and format_ago(listing.as_of, page.now),
         "first_query": page.state.query(),
@@ -310,7 +317,8 @@ def _table(page: SubjectList, listing: Listing, columns: Sequence[ListColumn]) -
     if query != f"{WORKSPACE_PARAM}={page.state.workspace_id}":
         back = "&" + urlencode({"_changelist_filters": query})
     insights = _insights(page.score_set, listing.rows) if kind is ACCOUNTS else {}
-    context = RowContext(page.score_set, kind, page.now, histories, insights, back)
+    features = len(page.features)
+    context = RowContext(page.score_set, kind, page.now, histories, insights, back, features)
     return [_row_html(columns, row, context) for row in listing.rows]
 
 

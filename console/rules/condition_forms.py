@@ -15,6 +15,7 @@ from django import forms
 from console.suggestions import Suggestions, TraitValues, load_trait_values
 from engagement.insight_kinds import ACTIVITY_LABELS, INSIGHTS
 from engagement.metric_names import METRICS, MetricName, Scope, from_percent, to_percent
+from engagement.models.features import USED_WITHIN
 from engagement.rules import license_events, rules, texts
 from engagement.rules.rules import (
     DATE_OPERATORS,
@@ -26,6 +27,7 @@ from engagement.rules.rules import (
     ChanceCondition,
     Condition,
     EventCondition,
+    FeatureCondition,
     InsightCondition,
     InvalidRule,
     LicenseEventCondition,
@@ -45,7 +47,7 @@ _WHOLE_NUMBER = re.compile(r"[0-9]{1,30}", re.ASCII)
 
 def condition_choices(scope: Scope, for_audience: bool) -> Choices:
     """The conditions to choose from."""
-    basic: Choices = [("trait", "Trait"), ("event", "Event")]
+    basic: Choices = [("trait", "Trait"), ("event", "Event"), ("feature", "Feature")]
     if scope == "user":
         basic.insert(1, ("account_trait", "Trait of the user’s account"))
     times: Choices = [("first_seen", "First seen"), ("created", "Created")]
@@ -100,6 +102,8 @@ class ConditionForm(forms.Form):
     comparison = choice_field("Comparison", texts.METRIC_OPERATOR_LABELS)
     trait_is = choice_field("Comparison", texts.TRAIT_OPERATOR_LABELS)
     event_is = choice_field("Comparison", texts.EVENT_OPERATOR_LABELS)
+    feature = _text("Feature name", 20, list="known-features")
+    feature_is = choice_field("Comparison", texts.FEATURE_OPERATOR_LABELS)
     license_event = choice_field("License event", license_events.labels)
     license_event_is = choice_field("Comparison", texts.LICENSE_EVENT_OPERATOR_LABELS)
     time_is = choice_field("Comparison", texts.TIME_OPERATOR_LABELS)
@@ -183,6 +187,13 @@ class ConditionForm(forms.Form):
                     "operator": self._value("event_is"),
                     "times": self._whole_number("times", 1) if is_done else 1,
                     "within_days": self._whole_number("days", None),
+                }
+            case "feature":
+                return {
+                    "kind": what,
+                    "feature": self._value(what).strip(),
+                    "operator": self._value("feature_is"),
+                    "within_days": self._whole_number("days", USED_WITHIN),
                 }
             case "license_event":
                 return {
@@ -307,6 +318,13 @@ def initial_inputs(condition: Condition) -> dict[str, Any]:
                 "event": condition.event,
                 "event_is": condition.operator,
                 "times": condition.times,
+                "days": condition.within_days,
+            }
+        case FeatureCondition():
+            return {
+                "what": "feature",
+                "feature": condition.feature,
+                "feature_is": condition.operator,
                 "days": condition.within_days,
             }
         case LicenseEventCondition():

@@ -1,7 +1,7 @@
 """A user's or account's scores and metrics in one workspace, as text for their page."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from access.trail.scoring_changes import describe_change, scoring_changes
 from console.subjects.activity_chart import ActivitySummary, activity_summary
 from console.subjects.chart_days import DEFAULT_DAYS, ChartDays
+from console.subjects.feature_card import event_urls
 from core import charts
 from core.time_format import format_ago
 from engagement.activity.reading import NO_ALARMS, AccountAlarms, alarms_by_account
@@ -49,9 +50,10 @@ KEY_METRICS: tuple[MetricName, ...] = (
 
 @dataclass(frozen=True)
 class EventChange:
-    """An event name's points, and their change over complete days."""
+    """An event name's points, their change over complete days, and the event's page."""
 
     points: EventPoints
+    url: str = ""
 
     @property
     def points_change(self) -> int:
@@ -150,7 +152,7 @@ def score_summary(
     alarms = alarms_by_account(score_set, [subject.pk]) if scope == "account" else {}
     own_alarms = alarms.get(subject.pk, NO_ALARMS)
     subject_insights = _insights(score_set, row, subject_metrics, own_alarms)
-    events = by_difference(breakdown)
+    events = _with_pages(score_set, by_difference(breakdown))
     change = subject_metrics.scores.complete_change
     return ScoreSummary(
         scope,
@@ -179,6 +181,13 @@ def score_summary(
         compares_seats=score_set.compares_seats,
         total_users=getattr(row, "total_users", 0),
     )
+
+
+def _with_pages(score_set: ScoreSet, events: Sequence[EventChange]) -> list[EventChange]:
+    """The events that are listed with the URLs of their pages, and the others."""
+    names = [event.points.name for event in events[:MAX_EVENTS_LISTED]]
+    urls = event_urls(score_set.product_id, names) if names else {}
+    return [replace(event, url=urls.get(event.points.name, "")) for event in events]
 
 
 def engagement_row(workspace: Workspace, subject: Any, scope: Scope) -> tuple[ScoreSet, Any]:
@@ -245,7 +254,7 @@ def score_activity(
     except NotScored as reason:
         return ScoreSummary("account", str(reason))
     activity = people.account_activity(score_set, account.pk, group, people_shown)
-    events = by_difference(activity.events)
+    events = _with_pages(score_set, by_difference(activity.events))
     scores = _compute_metrics(score_set, row, NO_TOTALS).scores
     return ScoreSummary(
         "account",

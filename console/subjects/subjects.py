@@ -29,6 +29,7 @@ from console.subjects.account_people import (
 )
 from console.subjects.chance_card import chance_lines
 from console.subjects.chart_days import ChartDays
+from console.subjects.feature_card import feature_groups
 from console.subjects.forgetting import ForgettableAdmin
 from console.subjects.license_card import license_card
 from console.subjects.license_moves import decide_move, move_questions
@@ -39,6 +40,7 @@ from core.time_format import format_ago
 from engagement.metric_names import Scope
 from engagement.models import Account, User, Workspace
 from engagement.recording.suppression import SubjectScope
+from engagement.scopes import get_kind
 from marketplace.admin.account_licenses import license_note
 
 # With the value 1, the page of a large account has its history from the start.
@@ -156,6 +158,9 @@ class SubjectAdmin(ForgettableAdmin):
             # The queryset defers the stamps, so this reads them with one query.
             "traits": subject_details.trait_table(obj),
             "license_traits": subject_details.license_trait_table(obj),
+            "feature_groups": feature_groups(
+                obj.product_id, get_kind(self.list_scope), obj.pk, timezone.now().date()
+            ),
             "workspaces": workspaces,
             "workspace": workspace,
             "summary": summary,

@@ -182,6 +182,44 @@ def add_weight_row(data: QueryDict, prefix: str) -> QueryDict:
     return extended
 
 
+FEATURE_WEIGHT = "feature-weight-"
+# What a feature's weight is in the form: none to leave those of its events, or the same for all.
+FEATURE_CHOICES = [("", "As below"), ("default", "Default"), *WEIGHT_CHOICES[1:]]
+
+
+def apply_feature_weights(data: QueryDict, prefix: str, product_id: int | None) -> QueryDict:
+    """The data with the weights that were chosen for features in the rows of their events.
+
+    The form then checks and stores weights of events alone.
+    """
+    values = {
+        int(name.removeprefix(FEATURE_WEIGHT)): str(value)
+        for name, value in data.items()
+        if value and re.fullmatch(f"{FEATURE_WEIGHT}[0-9]{{1,18}}", name)
+    }
+    rows = str(data.get(f"{prefix}-TOTAL_FORMS", ""))
+    if not values or product_id is None or not re.fullmatch("[0-9]{1,4}", rows):
+        return data
+    events = EventName.objects.filter(product=product_id, feature__in=values)
+    weights = {
+        name: "" if values[feature] == "default" else values[feature]
+        for name, feature in events.values_list("name", "feature_id")
+        if feature is not None
+    }
+    extended = data.copy()
+    total = int(rows)
+    for number in range(total):
+        name = str(extended.get(f"{prefix}-{number}-event", ""))
+        if name in weights:
+            extended[f"{prefix}-{number}-weight"] = weights.pop(name)
+    for name, weight in weights.items():
+        row = {"listed": "True", "event": name, "weight": weight}
+        extended.update({f"{prefix}-{total}-{field}": value for field, value in row.items()})
+        total += 1
+    extended[f"{prefix}-TOTAL_FORMS"] = str(total)
+    return extended
+
+
 class WeightRow(NamedTuple):
     """A row of the table of events. ``event`` is None for an event that is not listed."""
 

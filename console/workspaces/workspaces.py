@@ -34,17 +34,20 @@ from console.workspaces import (
     what_if,
 )
 from console.workspaces.weight_forms import (
+    FEATURE_CHOICES,
+    FEATURE_WEIGHT,
     WeightForm,
     WeightFormSet,
     WholeNumber,
     add_weight_row,
+    apply_feature_weights,
     weight_rows,
 )
 from core.ids import parse_id
 from core.time_format import format_ago
 from engagement import tasks
 from engagement.activity import reading
-from engagement.models import EventWeight, Product, Workspace
+from engagement.models import EventWeight, Feature, Product, Workspace
 from engagement.models.products import MAX_HALF_LIFE, MIN_HALF_LIFE
 from engagement.rescoring import sets
 from engagement.rules.rules import Rule, parse_rule, rule_to_json
@@ -282,6 +285,8 @@ class WorkspaceAdmin(
             context["recent"] = recent
             formset = context["inline_admin_formsets"][0].formset
             context["weight_rows"] = weight_rows(formset, recent)
+            context["features"] = Feature.objects.filter(product=workspace.product_id)
+            context["feature_choices"], context["feature_weight"] = FEATURE_CHOICES, FEATURE_WEIGHT
             if obj is None:
                 context["event_names"] = load_suggestions(workspace.product_id).events
         if obj:
@@ -340,7 +345,8 @@ class WorkspaceAdmin(
     ) -> dict[str, Any]:
         kwargs: dict[str, Any] = super().get_formset_kwargs(request, obj, inline, prefix)
         if request.method == "POST":
-            kwargs["data"] = add_weight_row(kwargs["data"], prefix)
+            data = add_weight_row(kwargs["data"], prefix)
+            kwargs["data"] = apply_feature_weights(data, prefix, obj.product_id)
         elif workspace := obj if obj.pk else self._planned(request):
             kwargs["initial"] = [
                 {"listed": True, "event": event.name}

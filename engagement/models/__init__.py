@@ -13,6 +13,7 @@ from engagement.models.changes import (
 )
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
+from engagement.models.features import AccountUse, Feature, LateUse, UsageState
 from engagement.models.forgotten_subjects import ForgottenSubject
 from engagement.models.limits import ProductLimits, ProductUsage, TraitName
 from engagement.models.orders import OrderChunk, StoredOrder
@@ -45,6 +46,7 @@ __all__ = [
     "Account",
     "AccountChance",
     "AccountEngagement",
+    "AccountUse",
     "ActiveDay",
     "Alarm",
     "AlarmNight",
@@ -59,10 +61,12 @@ __all__ = [
     "Event",
     "EventName",
     "EventWeight",
+    "Feature",
     "ForgottenSubject",
     "HabitPart",
     "JoinRequest",
     "LateDay",
+    "LateUse",
     "Membership",
     "MovedThreshold",
     "OrderChunk",
@@ -86,6 +90,7 @@ __all__ = [
     "TraitChange",
     "TraitName",
     "TurnedDay",
+    "UsageState",
     "User",
     "UserEngagement",
     "Workspace",

@@ -14,12 +14,20 @@ class EventName(models.Model):
     """An event name of a product, numbered so that the large tables hold small integers.
 
     ``done_by`` is an identified user who did it, ``NO_USER`` if there is none, and None before the
-    first search for one.
+    first search for one. ``feature`` is the feature that it belongs to, if any.
     """
 
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_index=False)
     name = models.CharField(max_length=EVENT_NAME_LENGTH)
     done_by = models.BigIntegerField(null=True, db_default=NO_USER)
+    feature = ProductForeignKey(
+        "engagement.Feature",
+        null=True,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="events",
+    )
 
     class Meta:
         ordering = ["name"]

@@ -33,6 +33,7 @@ from engagement.rules.texts import CHANCE_LABELS
 from engagement.rules.trait_filters import TraitNumber, TraitText, TraitType
 from engagement.scopes import ACCOUNTS, SubjectKind
 from engagement.segments.chances import account_chances, lowest_chance, shown_chance
+from engagement.segments.features import features_in_use
 from engagement.segments.insight_filters import unless_new
 from engagement.segments.metric_filters import change_in_tenths, complete_change_in_tenths
 
@@ -84,6 +85,7 @@ def with_facts(rows: QuerySet[Any], score_set: ScoreSet, kind: SubjectKind) -> Q
     with_both: QuerySet[Any] = rows.annotate(
         shown_alarms=shown_alarms(score_set),
         account_chances=account_chances(score_set),
+        features_in_use=features_in_use(score_set),
         last_license_event=license_events.last_of_account(score_set.product_id, ACCOUNTS.path),
     )
     return with_both
@@ -350,6 +352,10 @@ _ALL = (
     _of_accounts(
         *("activity_since", "day", lambda facts: activity_of(facts.row).since),
         "the day that decided the change of its activity",
+    ),
+    _of_accounts(
+        *("features_in_use", "integer", "row.features_in_use"),
+        "features used in the 28 days of the last night",
     ),
     _of_accounts(
         *("last_license_event", "text", _license_event_type),

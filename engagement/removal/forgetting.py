@@ -27,7 +27,7 @@ from engagement.recording import attribution, moving, parting, reattribution
 from engagement.recording.resolve import lock_users_for_update
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.scopes import get_kind
-from engagement.scores import active_days, rescore_queue
+from engagement.scores import account_uses, active_days, rescore_queue
 from engagement.search import entries
 
 # Users of a forgotten account that one transaction takes out of it.
@@ -153,6 +153,7 @@ def _delete_scores(subject: SubjectRef, row_id: int) -> None:
     rows.filter(**{kind.id_column: row_id}).delete()
     if subject.scope == SubjectScope.ACCOUNT:
         active_days.forget_account(subject.product_id, row_id, sets)
+        account_uses.forget_account(subject.product_id, row_id)
         for model in (TraitChange, AccountChance):
             model._default_manager.filter(product=subject.product_id, account=row_id).delete()
     sets.update(benchmarks_stale=True)
@@ -188,9 +189,18 @@ def erase_some(job: Job, now: datetime) -> Outcome:
     return More(progress=job.progress + is_erased, total=total)
 
 
+_FIRST_DAY: LiteralString = """
+    SELECT min(day) FROM engagement_dailycount
+    WHERE product_id = %(product)s AND {} = %(row)s HAVING min(day) IS NOT NULL
+"""
+
+
 def _erase_row(forgotten: ForgottenSubject, row_id: int) -> bool:
     """Delete what is left of the subject. Returns False if there is more to do before its row."""
     row = {"product": forgotten.product_id, "row": row_id}
+    # Figures of the product's days are without the subject from now on.
+    for (day,) in sql.fetch(_FIRST_DAY.format(get_kind(forgotten.scope).id_column), row):
+        rescore_queue.enqueue([rescore_queue.rescore_days_since(forgotten.product_id, day)])
     if forgotten.scope == SubjectScope.ACCOUNT and _erase_users_of(row):
         return False
     if forgotten.scope == SubjectScope.USER:

@@ -15,6 +15,7 @@ from engagement import changes, traces
 from engagement.models import ScoreSet
 from engagement.rescoring import day_rollover, sets, stamping
 from engagement.scores import (
+    account_uses,
     active_days,
     audiences,
     event_names,
@@ -193,7 +194,10 @@ def _take_turn(
             counts.invalidate_scored([score_set.pk for score_set in live_sets])
         late = {id: day for _, id, day, *_ in requests if id is not None and day is not None}
         active_days.note_late(live_sets, late)
-        if changed_days := [day for _, _, day, *_ in requests if day and day <= today]:
+        changed_days = [day for _, _, day, *_ in requests if day and day <= today]
+        if past_days := [day for day in (*changed_days, *late.values()) if day < today]:
+            account_uses.note_late(product_id, late, min(past_days), today)
+        if changed_days:
             _invalidate_past(live_sets, min(changed_days), has_more or bool(remaining))
     _raise_last_seen(product_id, sorted(scored.users))
     return len(scored), has_more, scored_subjects

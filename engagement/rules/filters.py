@@ -4,7 +4,7 @@
 passes a function that handles those (``engagement.segments.metric_filters``).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, TypeAlias
@@ -25,6 +25,7 @@ from engagement.rules.rules import (
     Condition,
     CreatedCondition,
     EventCondition,
+    FeatureCondition,
     FirstSeenCondition,
     InsightCondition,
     LastActiveCondition,
@@ -69,7 +70,8 @@ class QueryContext:
         return "event_count" if self.has_half_life else "raw"
 
 
-EventNameIds: TypeAlias = dict[str, int]
+# By an event's name, or by a feature: what their conditions name.
+EventNameIds: TypeAlias = dict[EventCondition | FeatureCondition, tuple[int, ...]]
 
 
 def audience_filter(rule: Rule, product_id: int, today: date) -> Q:
@@ -81,12 +83,26 @@ def audience_filter(rule: Rule, product_id: int, today: date) -> Q:
 
 
 def find_event_name_ids(conditions: Iterable[Condition], product_id: int) -> EventNameIds:
-    """The ids of the event names in the conditions, as far as the product has seen them."""
-    names = {condition.event for condition in conditions if isinstance(condition, EventCondition)}
-    if not names:
+    """By condition, the ids of the event that it names, or of the events of its feature, as far as
+    the product has seen them."""
+    own = [each for each in conditions if isinstance(each, EventCondition | FeatureCondition)]
+    if not own:
         return {}
-    rows = EventName.objects.filter(product_id=product_id, name__in=names)
-    return dict(rows.values_list("name", "pk"))
+    events = {each.event for each in own if isinstance(each, EventCondition)}
+    features = {each.feature for each in own if isinstance(each, FeatureCondition)}
+    rows = EventName.objects.filter(product_id=product_id).order_by("pk")
+    named = rows.filter(name__in=events).values_list("name", "pk") if events else ()
+    of_features = (
+        rows.filter(feature__name__in=features).values_list("feature__name", "pk")
+        if features
+        else ()
+    )
+    return {
+        each: tuple(pk for name, pk in named if name == each.event)
+        if isinstance(each, EventCondition)
+        else tuple(pk for name, pk in of_features if name == each.feature)
+        for each in own
+    }
 
 
 def _no_scores(condition: ScoreCondition) -> Q:
@@ -121,7 +137,9 @@ def _condition_filter(
         case TraitCondition():
             return subject_trait_filter(condition, context.subject_path)
         case EventCondition():
-            return event_filter(condition, event_name_ids.get(condition.event), context)
+            return event_filter(condition, event_name_ids[condition], context)
+        case FeatureCondition():
+            return feature_filter(condition, event_name_ids[condition], context)
         case LicenseEventCondition():
             return license_event_filter(condition, context)
         case FirstSeenCondition():
@@ -185,11 +203,11 @@ def _last_active_filter(condition: LastActiveCondition, context: QueryContext) -
 # product without statistics the planner expects one row, and would repeat the joined part for each.
 
 
-def event_filter(condition: EventCondition, event_name_id: int | None, context: QueryContext) -> Q:
-    """The filter on daily counts of an event; *event_name_id* is None for one never seen."""
-    if event_name_id is None:
+def event_filter(condition: EventCondition, ids: Sequence[int], context: QueryContext) -> Q:
+    """The filter on daily counts of an event; *ids* has its own, or none for one never seen."""
+    if not ids:
         return Q(Value(condition.operator == "not_done"))
-    counts = subject_daily_counts(context).filter(event_name_id=event_name_id)
+    counts = subject_daily_counts(context).filter(event_name_id=ids[0])
     if condition.within_days is not None:
         first_day = start_of_day(context.today, 1 - condition.within_days).date()
         counts = counts.filter(day__range=(first_day, context.today))
@@ -198,6 +216,20 @@ def event_filter(condition: EventCondition, event_name_id: int | None, context: 
     if condition.times == 1:
         return Q(Exists(counts))
     return Q(GreaterThanOrEqual(aggregate_subquery(counts, Sum("count")), condition.times))
+
+
+def feature_filter(condition: FeatureCondition, ids: Sequence[int], context: QueryContext) -> Q:
+    """The filter on daily counts of the events of a feature, which have these *ids*."""
+    if not ids:
+        return Q(Value(condition.operator == "never"))
+    counts = subject_daily_counts(context).filter(event_name_id__in=ids)
+    if condition.operator == "never":
+        return Q(~Exists(counts))
+    first_day = start_of_day(context.today, 1 - condition.within_days).date()
+    uses = Exists(counts.filter(day__range=(first_day, context.today)))
+    if condition.operator == "uses":
+        return Q(uses)
+    return Q(~uses) & Q(Exists(counts.filter(day__lt=first_day)))
 
 
 def license_event_filter(condition: LicenseEventCondition, context: QueryContext) -> Q:

@@ -16,6 +16,7 @@ import msgspec
 from engagement.insight_kinds import ActivityState, InsightKind
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.models.activity import EVENT_NAME_LENGTH
+from engagement.models.features import FEATURE_NAME_LENGTH, USED_WITHIN
 from engagement.rules import license_events
 
 MAX_CONDITIONS = 20
@@ -167,6 +168,22 @@ class EventCondition(_Condition, frozen=True, tag="event"):
             yield from _day_problems("within_days", self.within_days)
 
 
+class FeatureCondition(_Condition, frozen=True, tag="feature"):
+    """Whether any event of a feature was done ``within_days`` UTC days (``uses``), only before them
+    (``stopped``), or never."""
+
+    for_audiences: ClassVar[bool] = True
+    feature: str
+    operator: Literal["uses", "stopped", "never"]
+    within_days: int = USED_WITHIN
+
+    def problems(self, scope: Scope) -> Iterator[FieldProblem]:
+        yield from _text_problems(
+            "feature", self.feature, "the feature’s name", FEATURE_NAME_LENGTH
+        )
+        yield from _day_problems("within_days", self.within_days)
+
+
 class LicenseEventCondition(_Condition, frozen=True, tag="license_event"):
     """Whether a license of the account had an event of this type ``within_days`` UTC days (None:
     ever). It counts from its day on, unless it is withdrawn."""
@@ -253,6 +270,7 @@ Condition: TypeAlias = (
     | TraitCondition
     | AccountTraitCondition
     | EventCondition
+    | FeatureCondition
     | LicenseEventCondition
     | LastActiveCondition
     | FirstSeenCondition
@@ -296,6 +314,8 @@ def _uses_time(condition: Condition) -> bool:
             return True
         case EventCondition():
             return condition.within_days is not None
+        case FeatureCondition():
+            return condition.operator != "never"
         case MetricCondition():
             return condition.metric == "tenure_days"
     # Most insights compare with the day, and alarms are decided after each day.

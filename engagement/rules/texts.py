@@ -17,6 +17,7 @@ from engagement.rules.rules import (
     Condition,
     CreatedCondition,
     EventCondition,
+    FeatureCondition,
     FirstSeenCondition,
     InsightCondition,
     LastActiveCondition,
@@ -47,6 +48,7 @@ TRAIT_OPERATOR_LABELS = {
     "after": "is after",
 }
 EVENT_OPERATOR_LABELS = {"done": "done", "not_done": "not done"}
+FEATURE_OPERATOR_LABELS = {"uses": "used", "stopped": "stopped", "never": "never used"}
 LICENSE_EVENT_OPERATOR_LABELS = {"happened": "happened", "not_happened": "did not happen"}
 CHANCE_LABELS: dict[ChanceName, str] = {
     "buy": "Chance to buy",
@@ -98,6 +100,8 @@ def describe_condition(condition: Condition) -> str:
             return f"Trait {_trait(condition)}"
         case EventCondition():
             return _event(condition)
+        case FeatureCondition():
+            return _feature(condition)
         case LicenseEventCondition():
             label = license_event_label(condition.event)
             operator = LICENSE_EVENT_OPERATOR_LABELS[condition.operator]
@@ -147,6 +151,16 @@ def _event(condition: EventCondition) -> str:
         return f"Event “{condition.event}” not done {within}"
     times = "" if condition.times == 1 else f" at least {condition.times:,} times"
     return f"Event “{condition.event}” done{times} {within}"
+
+
+def _feature(condition: FeatureCondition) -> str:
+    feature, days = f"Feature “{condition.feature}”", _days(condition.within_days)
+    match condition.operator:
+        case "uses":
+            return f"{feature} used within {days}"
+        case "stopped":
+            return f"{feature} used before, but not within {days}"
+    return f"{feature} never used"
 
 
 def _when(condition: LastActiveCondition | FirstSeenCondition | CreatedCondition) -> str:

@@ -25,6 +25,7 @@ from engagement.rules.filters import (
     TimeCondition,
     creation_time,
     event_filter,
+    feature_filter,
     is_before_window,
     license_event_filter,
     period_start,
@@ -38,6 +39,7 @@ from engagement.rules.rules import (
     Condition,
     CreatedCondition,
     EventCondition,
+    FeatureCondition,
     FirstSeenCondition,
     InsightCondition,
     LastActiveCondition,
@@ -72,6 +74,7 @@ _ACCOUNT_COLUMNS = ("traits", "first_seen_at", "created_at")
 _Values: TypeAlias = Mapping[str, Any]
 _DatabaseCondition: TypeAlias = (
     EventCondition
+    | FeatureCondition
     | LicenseEventCondition
     | TraitCondition
     | AccountTraitCondition
@@ -156,8 +159,9 @@ class _Evaluator:
 
     def _fragment(self, condition: _DatabaseCondition) -> _Fragment:
         if isinstance(condition, EventCondition):
-            event_name_id = self.event_name_ids.get(condition.event)
-            return _event_fragment(condition, event_name_id, self.context)
+            return _event_fragment(condition, self.event_name_ids[condition], self.context)
+        if isinstance(condition, FeatureCondition):
+            return _feature_fragment(condition, self.event_name_ids[condition], self.context)
         if isinstance(condition, LicenseEventCondition):
             return _license_event_fragment(condition, self.context)
         if isinstance(condition, ChanceCondition):
@@ -293,9 +297,16 @@ def _trait_fragment(condition: TraitCondition, scope: Scope) -> _Fragment:
 
 @lru_cache(maxsize=FRAGMENT_CACHE_SIZE)
 def _event_fragment(
-    condition: EventCondition, event_name_id: int | None, context: QueryContext
+    condition: EventCondition, ids: tuple[int, ...], context: QueryContext
 ) -> _Fragment:
-    return _compile(event_filter(condition, event_name_id, context), context.scope)
+    return _compile(event_filter(condition, ids, context), context.scope)
+
+
+@lru_cache(maxsize=FRAGMENT_CACHE_SIZE)
+def _feature_fragment(
+    condition: FeatureCondition, ids: tuple[int, ...], context: QueryContext
+) -> _Fragment:
+    return _compile(feature_filter(condition, ids, context), context.scope)
 
 
 @lru_cache(maxsize=FRAGMENT_CACHE_SIZE)

@@ -17,6 +17,7 @@ from core.jobs.kinds import More
 from engagement.models import (
     EventName,
     EventWeight,
+    Feature,
     Product,
     SavedView,
     ScoreSet,
@@ -30,6 +31,8 @@ from harness.demo import copy_writer, population, vocabulary
 from harness.demo.population import Customer, Size
 from harness.demo.subscriptions import Subscriptions, SubscriptionTruth
 from harness.demo.vocabulary import Catalog, Company
+from trends.usage import features
+from trends.usage.nights import JOB as COUNT_USAGE
 
 # How often to check the progress of another worker.
 POLL_SECONDS = 0.2
@@ -57,6 +60,9 @@ def populate(
     Works in the caller's transaction, if there is one.
     """
     _set_weights(product, catalog)
+    for name, events in catalog.groups.items():
+        feature, _ = Feature.objects.get_or_create(product=product, name=name)
+        features.set_events(feature, events)
     today = now.astimezone(UTC).date()
     maintain_partitions(today, settings.EVENT_RETENTION_DAYS)
     customers = population.generate(catalog, size, now, seed, company)
@@ -131,7 +137,8 @@ def score_products(
     products: Sequence[Product], clock: Callable[[], datetime], report: Callable[[str], bool]
 ) -> None:
     """Score the products, or wait while another worker does, until all scores are published. Then
-    decide the alarms of their first workspaces. Those of the others follow in the background.
+    decide the alarms of their first workspaces, and count the use of events. The alarms of the
+    other workspaces follow in the background.
 
     Calls *report* now and then with the progress as text. It returns true to stop.
     """
@@ -155,6 +162,7 @@ def score_products(
         if not should_stop():
             first = product.workspaces.earliest("id")
             run.finish(DECIDE_ALARMS, first.pk, clock, partial(_report_nights, report))
+            run.finish(COUNT_USAGE, product.pk, clock)
 
 
 def _report_nights(report: Callable[[str], bool], step: More) -> None:

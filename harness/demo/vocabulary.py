@@ -19,10 +19,12 @@ class Feature(NamedTuple):
 
 
 class Catalog(NamedTuple):
-    """A product and its events. Every active user does the first one."""
+    """A product and its events, some of them in named groups. Every active user does the first
+    one."""
 
     name: str
     features: tuple[Feature, ...]
+    groups: dict[str, tuple[str, ...]]
 
 
 BOARDS = Catalog(
@@ -41,6 +43,15 @@ BOARDS = Catalog(
         Feature("Member_Invited", 10, 0.05, 0.4),
         Feature("Integration_Enabled", 5, 0.05, 0.3),
     ),
+    {
+        "Boards": ("Board_Viewed", "Board_Created", "Swimlane_Changed"),
+        "Cards": ("Card_Created", "Card_Moved"),
+        "Collaboration": ("Comment_Added", "Member_Invited"),
+        "Filters": ("Filter_Applied",),
+        "Reports": ("Report_Created", "Report_Exported"),
+        "Automation": ("Automation_Run",),
+        "Integrations": ("Integration_Enabled",),
+    },
 )
 INVOICES = Catalog(
     "Ledgerly",
@@ -55,6 +66,12 @@ INVOICES = Catalog(
         Feature("Integration_Enabled", 10, 0.04, 0.0),
         Feature("Accountant_Invited", 9, 0.03, 0.0),
     ),
+    {
+        "Invoicing": ("Invoice_Opened", "Invoice_Sent", "Reminder_Sent"),
+        "Bookkeeping": ("Payment_Matched", "Expense_Recorded"),
+        "Reports": ("Report_Exported",),
+        "Sharing": ("Integration_Enabled", "Accountant_Invited"),
+    },
 )
 NOTES = Catalog(
     "Fieldnote",
@@ -69,6 +86,12 @@ NOTES = Catalog(
         Feature("Site_Visited", 8, 0.2, 0.2),
         Feature("Colleague_Invited", 10, 0.04, 0.3),
     ),
+    {
+        "Notes": ("Note_Viewed", "Note_Written", "Template_Used"),
+        "Site visits": ("Photo_Attached", "Checklist_Completed", "Site_Visited"),
+        "Sharing": ("Note_Shared", "Colleague_Invited"),
+        "Search": ("Search_Used",),
+    },
 )
 
 

@@ -26,6 +26,7 @@ from readapi.views.backtests import BacktestList
 from readapi.views.base import ReadView
 from readapi.views.chances import ORDERS, ChanceList
 from readapi.views.changes import ChangesDetail
+from readapi.views.features import FeatureList
 from readapi.views.forecasts import ForecastList
 from readapi.views.license_events import LicenseEventList
 from readapi.views.rankings import ACCOUNTS, USERS, Ranking
@@ -412,6 +413,16 @@ _TOOLS = [
         (),
         schemas.page_of(records.LicenseEventRecord),
         lambda call: _read(LicenseEventList, call),
+    ),
+    Tool(
+        "list_features",
+        "List features",
+        "The features of the product: named groups of its events, each with the accounts that used "
+        "it in 28 days, of all active ones, and those that started and stopped.",
+        _WORKSPACE | _PAGES,
+        (),
+        schemas.page_of(records.ProductFeatureRecord),
+        lambda call: _of_workspace(FeatureList, call),
     ),
     Tool(
         "does_the_score_predict",

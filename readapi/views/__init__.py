@@ -5,6 +5,7 @@ from readapi.views.backtests import BacktestList
 from readapi.views.base import UnknownPathView
 from readapi.views.chances import ChanceList
 from readapi.views.changes import ChangesDetail
+from readapi.views.features import FeatureList
 from readapi.views.forecasts import ForecastList
 from readapi.views.legacy import LegacyAccountView
 from readapi.views.license_events import LicenseEventList
@@ -22,6 +23,7 @@ __all__ = [
     "BacktestList",
     "ChanceList",
     "ChangesDetail",
+    "FeatureList",
     "ForecastList",
     "LegacyAccountView",
     "LicenseEventList",

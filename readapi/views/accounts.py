@@ -33,6 +33,7 @@ class AccountDetail(ReadView):
         "history",
         "license_events",
         "chances",
+        "features",
     )
     READS = ("account",)
 

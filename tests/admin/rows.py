@@ -13,6 +13,7 @@ from engagement.models import (
     AccountEngagement,
     EventName,
     EventWeight,
+    Feature,
     Product,
     ScoreSet,
     Segment,
@@ -54,6 +55,7 @@ class Rows:
     workspace: Workspace
     segment: Segment
     event_name: EventName
+    feature: Feature
     key: IngestionKey
     forget_key: ForgetKey
     token: ApiToken
@@ -76,6 +78,8 @@ class Rows:
             ("engagement_product", self.product.pk),
             ("engagement_workspace", self.workspace.pk),
             ("engagement_segment", self.segment.pk),
+            ("engagement_feature", self.feature.pk),
+            ("engagement_eventname", self.event_name.pk),
             ("engagement_account", self.account.pk),
             ("engagement_user", self.user.pk),
             ("ingestion_ingestionkey", self.key.pk),
@@ -114,7 +118,8 @@ def fill(product: Product, number: int = 1) -> Rows:
         account_benchmark=200,
     )
     workspace.save(update_fields=["scores"])
-    event_name = EventName.objects.create(product=product, name=f"{name} event")
+    feature = Feature.objects.create(product=product, name=f"{name} feature")
+    event_name = EventName.objects.create(product=product, name=f"{name} event", feature=feature)
     EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=5)
     key = IngestionKey.create(product, f"{name} key")
     account = an_account(product, f"{name}-account", workspace)
@@ -134,6 +139,7 @@ def fill(product: Product, number: int = 1) -> Rows:
         workspace=workspace,
         segment=segment,
         event_name=event_name,
+        feature=feature,
         key=key,
         forget_key=ForgetKey.create(product, f"{name} forget key"),
         token=ApiToken.create(product, f"{name} token"),

@@ -41,6 +41,7 @@ OF_ACCOUNTS = {
         )
         for name in ("buy", "renew", "stay")
     },
+    "features_in_use": ("Features in use", "", ["features in use"]),
     "renewal": ("Renewal", "renewal", ["renewal"]),
     "mrr": ("MRR", "mrr", ["mrr"]),
 }
@@ -58,7 +59,7 @@ EXPORTED = {
     Table.ACCOUNTS: "id integer, tracking_id text, external_id text, name text, domain text, "
     f"{SCORES}, active_users integer, total_users integer, {REST}, "
     "activity text, activity_since day, last_license_event text, last_license_event_on day, "
-    f"score_change_complete_days number, {CHANCES}, deleted boolean",
+    f"score_change_complete_days number, {CHANCES}, features_in_use integer, deleted boolean",
     Table.USERS: "id integer, tracking_id text, external_id text, email text, name text, "
     f"account_id integer, {SCORES}, {REST}, "
     "score_change_complete_days number, deleted boolean",
@@ -83,7 +84,8 @@ EXPORTED = {
             "account",
             OF_ACCOUNTS,
             "score change history active_users activity last_active license license_event "
-            "chance_to_buy chance_to_renew chance_to_stay renewal mrr first_seen external_id",
+            "chance_to_buy chance_to_renew chance_to_stay features_in_use renewal mrr first_seen "
+            "external_id",
             "domain",
         ),
     ],

@@ -86,6 +86,7 @@ OWN_VIEWS = {
     "engagement_trailentry_export": For.MANAGERS,
     "engagement_segment_preview": For.MANAGERS,
     "engagement_segment_values": For.MANAGERS,
+    "engagement_feature_usage": For.MEMBERS,
     "engagement_workspace_preview": For.MANAGERS,
     "engagement_workspace_effect": For.MANAGERS,
     "engagement_workspace_progress": For.MEMBERS,

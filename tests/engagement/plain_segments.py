@@ -16,6 +16,8 @@ from tests.engagement import plain
 from tests.engagement.plain import Definition, Did
 
 DAY = timedelta(days=1)
+# The features of the product, and their events.
+FEATURES = {"Sharing": ("shared", "paid")}
 
 
 @dataclass
@@ -145,6 +147,8 @@ def matches(subject: Subject, world: World, condition: dict[str, Any]) -> bool:
             return trait_matches(subject.account.traits if subject.account else {}, condition)
         case "event":
             return event_matches(subject, world, condition)
+        case "feature":
+            return feature_matches(subject, world, condition)
         case "license_event":
             days = condition["within_days"]
             is_known = any(
@@ -208,6 +212,18 @@ def event_matches(subject: Subject, world: World, condition: dict[str, Any]) -> 
     return (
         not times if condition["operator"] == "not_done" else bool(len(times) >= condition["times"])
     )
+
+
+def feature_matches(subject: Subject, world: World, condition: dict[str, Any]) -> bool:
+    events = FEATURES.get(condition["feature"], ())
+    ages = [(world.today - did.at.date()).days for did in subject.events if did.event in events]
+    uses = any(0 <= age < condition["within_days"] for age in ages)
+    match condition["operator"]:
+        case "uses":
+            return uses
+        case "stopped":
+            return not uses and any(age >= condition["within_days"] for age in ages)
+    return not ages
 
 
 def time_matches(at: datetime, world: World, condition: dict[str, Any]) -> bool:

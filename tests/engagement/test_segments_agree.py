@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from engagement.messages import Group, Identify
 from engagement.metric_names import METRICS, Scope
-from engagement.models import EventName, EventWeight, Product, ScoreSet, Segment, Workspace
+from engagement.models import (
+    EventName,
+    EventWeight,
+    Feature,
+    Product,
+    ScoreSet,
+    Segment,
+    Workspace,
+)
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from engagement.rules.rules import TEXT_OPERATORS
@@ -26,6 +34,7 @@ from tests.engagement.plain import Definition, Did
 from tests.engagement.plain import definitions as drawn_definitions
 from tests.engagement.plain_segments import Subject, World
 from tests.license_events import add_event
+from trends.usage import features
 
 pytestmark = pytest.mark.django_db
 
@@ -144,6 +153,12 @@ event_conditions = st.one_of(
         "operator": st.just("not_done"),
         "within_days": st.one_of(st.none(), days),
     }),
+    st.fixed_dictionaries({
+        "kind": st.just("feature"),
+        "feature": st.sampled_from([*plain.FEATURES, "unheard of"]),
+        "operator": st.sampled_from(["uses", "stopped", "never"]),
+        "within_days": days,
+    }),
 )  # fmt: skip
 times_asked = st.fixed_dictionaries({
     "kind": st.sampled_from(["first_seen", "created"]),
@@ -238,6 +253,8 @@ def happen(people: dict[str, Subject], events: list[Did]) -> Product:
         user.first_seen = min([user.first_seen, *(did.at for did in user.events)])
     hours = [(did.at - NOON).total_seconds() / 3600 for did in events]
     tell(product, *(track(did.user, did.event, at) for did, at in zip(events, hours, strict=True)))
+    for feature, own in plain.FEATURES.items():
+        features.set_events(Feature.objects.create(product=product, name=feature), own)
     return product
 
 

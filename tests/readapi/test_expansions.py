@@ -214,8 +214,11 @@ def test_all_expansions_at_once(read: Any) -> None:
 @pytest.mark.parametrize(
     ("address", "allowed"),
     [
-        ("accounts/1", "insights, traits, segments, events, history, license_events, chances"),
-        ("users/1", "traits, segments, events, history"),
+        (
+            "accounts/1",
+            "insights, traits, segments, events, history, license_events, chances, features",
+        ),
+        ("users/1", "traits, segments, events, history, features"),
         ("segments", "counts"),
     ],
 )

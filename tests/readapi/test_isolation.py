@@ -15,6 +15,7 @@ IN_ACMES_WORKSPACE = [
     "/v2/workspaces/{workspace}",
     "/v2/workspaces/{workspace}?expand=stats",
     "/v2/workspaces/{workspace}/backtests",
+    "/v2/workspaces/{workspace}/features",
     "/v2/workspaces/{workspace}/forecasts",
     "/v2/workspaces/{workspace}/trends",
     "/v2/workspaces/{workspace}/chances",

@@ -26,6 +26,7 @@ ACCEPTED: dict[str, list[str]] = {
     ],
     "/v2/workspaces/{workspace}": ["expand"],
     "/v2/workspaces/{workspace}/backtests": PAGING,
+    "/v2/workspaces/{workspace}/features": PAGING,
     "/v2/workspaces/{workspace}/forecasts": PAGING,
     "/v2/workspaces/{workspace}/trends": ["from", "to", "interval", "segment_id", *PAGING],
     "/v2/workspaces/{workspace}/chances": ["kind", "order", *PAGING],

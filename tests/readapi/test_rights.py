@@ -28,6 +28,7 @@ READ: dict[str, tuple[str, set[str]]] = {
     "WorkspaceList": ("/v2/workspaces?expand=stats", {ANY}),
     "WorkspaceDetail": ("/v2/workspaces/{workspace}", {ANY}),
     "BacktestList": ("/v2/workspaces/{workspace}/backtests", {ACCOUNT}),
+    "FeatureList": ("/v2/workspaces/{workspace}/features", {ACCOUNT}),
     "ForecastList": ("/v2/workspaces/{workspace}/forecasts", {ACCOUNT}),
     "TrendList": ("/v2/workspaces/{workspace}/trends", {ANY}),
     "ChanceList": ("/v2/workspaces/{workspace}/chances", {ACCOUNT}),

@@ -1,0 +1,153 @@
+"""Features in the admin: their form, the pages of features and events, and weights by feature."""
+
+from datetime import datetime, time, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from access.models import TrailEntry
+from engagement.messages import Track
+from engagement.models import Account, EventName, EventWeight, Feature, Product, Segment, User
+from engagement.models.features import MAX_FEATURES
+from engagement.rescoring.rescore import rescore
+from tests.admin.rows import Rows
+from tests.admin.test_workspaces import filled_in, save
+from tests.engagement.history import identify, tell
+from tests.jobs import run_job
+from trends.usage import features
+from trends.usage.nights import JOB
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+ADD = "/admin/engagement/feature/add/"
+
+
+@pytest.fixture
+def reports(acme: Product) -> Feature:
+    """Initech exported yesterday, and hooli 40 days ago. A night has counted it."""
+    now = timezone.now()
+    feature = Feature.objects.create(product=acme, name="Reports")
+    features.set_events(feature, ["exported", "printed"])
+    tell(acme, identify("ann", -20_000, group="initech"), identify("bob", -20_000, group="hooli"))
+    tell(acme, Track("ann", "exported", now - DAY), Track("bob", "printed", now - 40 * DAY))
+    rescore(now)
+    run_job(JOB, datetime.combine(now.date() + DAY, time(), now.tzinfo))
+    return feature
+
+
+def form(acme: Product, **fields: Any) -> dict[str, Any]:
+    return {"product": acme.pk, "name": "Reports", "known": [], "typed": "", **fields}
+
+
+def test_a_manager_groups_known_and_new_events(member: Client, acme: Product) -> None:
+    EventName.objects.create(product=acme, name="exported")
+    page = member.get(f"{ADD}?product={acme.pk}").content.decode()
+    assert 'value="exported"' in page
+    member.post(ADD, form(acme, known=["exported"], typed="printed\n\n  shared "))
+    feature = Feature.objects.get()
+    names = EventName.objects.filter(feature=feature).values_list("name", flat=True)
+    assert list(names) == ["exported", "printed", "shared"]
+    entry = TrailEntry.objects.get(kind="feature")
+    assert entry.changes["events"][1] == "exported, printed, shared"
+
+    member.post(f"/admin/engagement/feature/{feature.pk}/delete/", {"post": "yes"})
+    assert not Feature.objects.exists()
+    assert not EventName.objects.filter(feature__isnull=False).exists()
+
+
+def test_what_the_form_refuses(member: Client, acme: Product, globex: Product) -> None:
+    sharing = Feature.objects.create(product=acme, name="Sharing")
+    features.set_events(sharing, ["shared"])
+    Feature.objects.create(product=globex, name="Reports")
+    for fields, problem in (
+        ({}, "Choose at least one event"),
+        ({"typed": "shared"}, "is in the feature “Sharing”"),
+        ({"name": "Sharing", "typed": "exported"}, "already has a feature with this name"),
+        ({"typed": "a\x07b"}, "is not the name of an event"),
+        ({"typed": "x" * 300}, "is not the name of an event"),
+        ({"product": globex.pk, "typed": "exported"}, "Select a valid choice"),
+    ):
+        page = member.post(ADD, form(acme, **fields)).content.decode()
+        assert problem in page
+    assert list(Feature.objects.filter(product=acme)) == [sharing]
+
+    Feature.objects.bulk_create(
+        Feature(product=acme, name=f"feature {number}") for number in range(MAX_FEATURES - 1)
+    )
+    page = member.post(ADD, form(acme, typed="exported")).content.decode()
+    assert f"at most {MAX_FEATURES} features" in page
+
+
+def test_a_feature_that_a_segment_names_keeps_its_name(
+    member: Client, acme: Product, reports: Feature
+) -> None:
+    Segment.objects.create(
+        workspace=acme.workspaces.get(),
+        scope="account",
+        name="Exporters",
+        conditions=[{"kind": "feature", "feature": "Reports", "operator": "uses"}],
+    )
+    address = f"/admin/engagement/feature/{reports.pk}/change/"
+    page = member.post(address, form(acme, name="Files", known=["exported"])).content.decode()
+    assert "These segments use “Reports”: Exporters" in page
+    assert Feature.objects.get(pk=reports.pk).name == "Reports"
+
+
+def test_the_pages_say_who_uses_it(reader: Client, reports: Feature) -> None:
+    page = reader.get(f"/admin/engagement/feature/{reports.pk}/usage/").content.decode()
+    assert "1 <small>of 1 active, 100%</small>" in page
+    started, stopped = page.split('id="stopped"')
+    assert "initech" in started and "hooli" not in page.split('id="started"')[1].split("</table")[0]
+    assert "hooli" in stopped
+    event = EventName.objects.get(name="printed")
+    page = reader.get(f"/admin/engagement/eventname/{event.pk}/change/?days=365").content.decode()
+    assert "An event of" in page and "0 <small>of 1 active, 0%</small>" in page
+    listed = reader.get("/admin/engagement/feature/").content.decode()
+    assert "100%" in listed and "Reports" in listed
+
+
+def test_accounts_and_users_show_their_features(
+    reader: Client, acme: Product, reports: Feature
+) -> None:
+    Feature.objects.create(product=acme, name="Automation")
+    for model, name, group in (
+        (Account, "initech", "Used in the last 28 days (1)"),
+        (Account, "hooli", "Stopped (1)"),
+        (User, "bob", "Stopped (1)"),
+    ):
+        subject = model._default_manager.get(external_id=name)
+        scope = model.__name__.lower()
+        page = reader.get(f"/admin/engagement/{scope}/{subject.pk}/change/").content.decode()
+        assert group in page and "Never used (1)" in page
+    workspace = acme.workspaces.get()
+    listing = f"/admin/engagement/account/?workspace={workspace.pk}&columns=features_in_use"
+    page = reader.get(listing).content.decode()
+    assert "1 <small>of 2</small>" in page and "0 <small>of 2</small>" in page
+    page = reader.get(f"{listing}&feature=stopped-Reports").content.decode()
+    assert "hooli" in page and "initech" not in page
+    assert "Feature: Reports, stopped" in page
+
+
+def test_a_weight_for_a_feature_is_that_of_its_events(
+    member: Client, acme_rows: Rows, django_capture_on_commit_callbacks: Any
+) -> None:
+    """The stored weight of one event changes, and another event gets one."""
+    features.set_events(acme_rows.feature, [acme_rows.event_name.name, "exported"])
+    data = filled_in(acme_rows) | {f"feature-weight-{acme_rows.feature.pk}": "7"}
+    save(member, acme_rows, data, django_capture_on_commit_callbacks)
+    weights = EventWeight.objects.filter(workspace=acme_rows.workspace)
+    assert dict(weights.values_list("event_name__name", "weight")) == {
+        acme_rows.event_name.name: 7,
+        "exported": 7,
+    }
+
+
+def test_no_other_products_feature_sets_weights(
+    member: Client, acme_rows: Rows, globex_rows: Rows, django_capture_on_commit_callbacks: Any
+) -> None:
+    data = filled_in(acme_rows) | {f"feature-weight-{globex_rows.feature.pk}": "7"}
+    save(member, acme_rows, data, django_capture_on_commit_callbacks)
+    assert EventWeight.objects.get(workspace=acme_rows.workspace).weight == 5
