@@ -24,10 +24,12 @@ from engagement.alarms.statistic import (
     learn,
 )
 
-# An alarm recovers when its account is near its usual activity by this window, and when the
-# smallest p of all windows is well above the threshold that its level has in this night.
-OFF_WINDOW = WINDOWS.index(4)
-OFF_P, OFF_RATIO = 0.1, 2
+# An alarm recovers when its account is near its usual activity, and when the smallest p of all
+# windows is well above the threshold that its level has in this night. What is near, the window of
+# four weeks says; after two weeks, the longest one up to it that has only days after the alarm
+# began. The days that began it are those that differed most, so with them a lower p is near.
+RECOVERY_WINDOW = WINDOWS.index(4)
+NEAR_P, NEAR_P_AFTER, OFF_RATIO = 0.08, 0.3, 2
 # An alarm that lasts as long settles: the new level is then what is usual.
 SETTLED_DAYS = 13 * 7
 # As long after the first day of an alarm that settled, weeks before it are not usual.
@@ -39,7 +41,8 @@ _LEVELS = 8  # more than there are
 
 # An alarm of one direction. *row* is the place of its account in the arrays of the night, *since*
 # the ordinal of its first day. *rate*, *weeks*, and *burstiness* are its baseline; what follows is
-# of the window (an index of WINDOWS) with the smallest p in the last night.
+# of the window (an index of WINDOWS) with the smallest p in the last night. *recovery_p* has the p
+# of the windows until RECOVERY_WINDOW.
 ALARM = np.dtype(
     [
         ("row", "i4"),
@@ -54,7 +57,7 @@ ALARM = np.dtype(
         ("expected", "f8"),
         ("dispersion", "f8"),
         ("p", "f8"),
-        ("recovery_p", "f8"),
+        ("recovery_p", "f8", RECOVERY_WINDOW + 1),
         ("is_stopped", "?"),
     ]
 )
@@ -166,14 +169,26 @@ def _follow(
     alarms: Array,
 ) -> Array:
     """Open alarms after the night: they compare with the baseline that they began with."""
-    latest = _judge_all(accounts.part(alarms["row"]), parameters, is_fall, alarms)
+    own = accounts.part(alarms["row"])
+    latest = _judge_all(own, parameters, is_fall, alarms)
     for name in ("row", "level", "since"):
         latest[name] = alarms[name]
+    days = day - alarms["since"]
     is_on = latest["p"] <= OFF_RATIO * np.array(p_on)[alarms["level"]]
-    is_near = (latest["recovery_p"] > OFF_P) & ~is_on
-    is_over = day - alarms["since"] >= SETTLED_DAYS
+    is_near = is_near_usual(latest["recovery_p"], days, own.is_small) & ~is_on
+    is_over = days >= SETTLED_DAYS
     latest["outcome"] = np.where(is_near, RECOVERED, np.where(is_over, SETTLED, OPEN))
     return latest
+
+
+def is_near_usual(recovery_p: Array, days: Array, is_small: Array) -> Array:
+    """Whether accounts are near their usual activity, these *days* after their alarms began."""
+    first, last = 7 * WINDOWS[0], 7 * WINDOWS[RECOVERY_WINDOW]
+    # Two weeks decide nothing about a small account.
+    is_after = days >= np.where(is_small, last, first)
+    windows = np.where(is_after & (days < last), 0, RECOVERY_WINDOW)
+    near_p = np.where(is_after, NEAR_P_AFTER, NEAR_P)
+    return np.asarray(recovery_p[np.arange(len(days)), windows] > near_p)
 
 
 def _judge_all(
@@ -198,7 +213,7 @@ def _smallest(figures: Array, accounts: Accounts, is_fall: bool) -> Array:
     windows = alarms["window"] = len(WINDOWS) - 1 - p[::-1].argmin(axis=0)
     for name in _JUDGED:
         alarms[name] = figures[name][windows, rows]
-    alarms["p"], alarms["recovery_p"] = p[windows, rows], p[OFF_WINDOW]
+    alarms["p"], alarms["recovery_p"] = p[windows, rows], p[: RECOVERY_WINDOW + 1].T
     if is_fall:
         has_days = [accounts.weeks[:, :n].any(axis=1) for n in (STOP_WEEKS, SMALL_STOP_WEEKS)]
         alarms["is_stopped"] = ~np.where(accounts.is_small, has_days[1], has_days[0])

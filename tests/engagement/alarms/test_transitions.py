@@ -25,6 +25,7 @@ from engagement.alarms.transitions import (
     Decision,
     Night,
     decide_night,
+    is_near_usual,
 )
 
 NONE = np.zeros(0, ALARM)
@@ -100,6 +101,24 @@ def test_an_alarm_ends_when_the_account_is_back_to_usual() -> None:
     assert CHANGE < since < CHANGE + 14
     assert CHANGE + 30 < end <= CHANGE + 30 + 56
     assert outcome == RECOVERED
+
+
+def test_days_after_an_alarm_began_say_whether_it_is_over() -> None:
+    """The days that began it are those that differed most. After two weeks, they no longer count;
+    two weeks decide nothing about a small account."""
+    days = np.array([13, 14, 27, 28])
+    of_two, of_four = (0.29, 0.4), (0.4, 0.29)
+    assert near(of_two, days, is_small=False) == [True, False, False, True]
+    assert near(of_four, days, is_small=False) == [True, True, True, False]
+    assert near(of_four, days, is_small=True) == [True, True, True, False]
+    assert near((0.4, 0.07), days, is_small=False) == [False, True, True, False]
+
+
+def near(p: tuple[float, float], days: Array, is_small: bool) -> list[bool]:
+    """After each number of days, by the p of two and of four weeks."""
+    recovery_p = np.array([p] * len(days))
+    smallness = np.full(len(days), is_small)
+    return [bool(each) for each in is_near_usual(recovery_p, days, smallness)]
 
 
 def test_an_alarm_keeps_the_baseline_that_it_began_with() -> None:
