@@ -61,3 +61,9 @@ ACTIVITY_LABELS: dict[ActivityState, str] = {
     "steady": "steady",
     "unknown": "cannot tell",
 }
+# Why a state is unknown.
+REASON_LABELS: dict[UnknownReason, str] = {
+    "too_quiet": "too little activity",
+    "too_new": "too new",
+    "not_decided": "not decided yet",
+}

@@ -20,7 +20,7 @@ from access.pages.subject_urls import WORKSPACE_PARAM, subject_url
 from console.lists.filters import LICENSE_TYPES
 from core.charts import spark
 from core.time_format import format_ago
-from engagement.insight_kinds import ACTIVITY_LABELS, INSIGHTS, InsightKind
+from engagement.insight_kinds import ACTIVITY_LABELS, INSIGHTS, REASON_LABELS, InsightKind
 from engagement.license_traits import (
     LICENSE_STATUS_TRAIT,
     LICENSE_TYPE_TRAIT,
@@ -224,6 +224,8 @@ def _active_users(row: Any, context: RowContext) -> SafeString:
 def _activity(row: Any, context: RowContext) -> str | SafeString:
     activity = activity_of(row)
     label = ACTIVITY_LABELS[activity.state].capitalize()
+    if activity.reason:
+        return format_html("{} <small>{}</small>", label, REASON_LABELS[activity.reason])
     if activity.since is None:
         return label
     return format_html("{} <small>since {}</small>", label, date_format(activity.since, "j M Y"))

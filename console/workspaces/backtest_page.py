@@ -1,6 +1,6 @@
 """The page *Does the score predict?* of a workspace: what a stored backtest says, and its file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -22,13 +22,15 @@ from engagement.models import Segment, Workspace
 from engagement.tasks import request_rescore
 from outcomes import tasks
 from outcomes.backtests import storage, texts
-from outcomes.backtests.results import Backtest, Horizon
+from outcomes.backtests.results import Backtest, Horizon, ReliabilityPoint
 from outcomes.backtests.texts import KIND_TEXTS
+from outcomes.chances.results import Bin
 from outcomes.kinds import Kind
 from outcomes.reading import available_kinds
 from outcomes.statistics.estimates import Estimate
 from outcomes.suggestions import storage as suggestions
 
+RELIABILITY_ENDS = (0.1, 0.2, 0.4, 0.6, 1.0)
 TITLE = "Does the score predict?"
 SUGGESTION_PART = "#suggested-weights"
 FILE_HEAD = (
@@ -186,11 +188,18 @@ def backtest_context(backtest: Backtest, horizon: Horizon) -> dict[str, Any]:
     return {
         "kind_texts": KIND_TEXTS[kind],
         "horizon": horizon,
+        "reliability_end": reliability_end(horizon.reliability),
         "verdict": texts.verdict_sentence(kind, horizon),
         "sentences": [sentence for sentence in sentences if sentence],
         "left_out": [*texts.left_out(backtest), *texts.not_predicted(horizon)],
         "remarks": list(texts.remarks(backtest, horizon)),
     }
+
+
+def reliability_end(points: Iterable[ReliabilityPoint | Bin]) -> float:
+    """Where both axes of the plot end. Half of it is a whole percentage."""
+    most = max((max(point.expected, point.observed.high) for point in points), default=1.0)
+    return next((end for end in RELIABILITY_ENDS if most <= end), RELIABILITY_ENDS[-1])
 
 
 def predictors(horizon: Horizon) -> list[tuple[str, Estimate | None]]:

@@ -17,6 +17,7 @@ from access.pages.csv_file import csv_response
 from access.pages.pages import ExtraView, PageAdmin
 from access.pages.subject_urls import subject_url
 from access.trail import entries
+from console.workspaces.backtest_page import reliability_end
 from core.ids import parse_id
 from engagement.models import Account, AccountChance, Workspace
 from outcomes.backtests.texts import KIND_TEXTS
@@ -233,6 +234,7 @@ def _proof_context(choice: _Choice, models: Mapping[int, ChanceModel]) -> dict[s
             for (age, model), proof in zip(models.items(), proofs.values(), strict=True)
         ],
         "proof": proof,
+        "reliability_end": reliability_end(proof.bins if proof else ()),
         "proof_label": _age_label(choice.kind, own_age) if own_age else "",
         "caption": "Across: the chance that was told, from what was known before. Up: the share "
         f"that {KIND_TEXTS[choice.kind].good}, with its 95% interval. On the line, both are the "

@@ -237,7 +237,7 @@ class WorkspaceAdmin(
             own = ["outcomes_on"]
         profile, alarms = (None, {"fields": fields}), ("Alarms", {"fields": ["alarm_level"]})
         outcomes = ("Outcomes", {"fields": own, "description": outcome_forms.DESCRIPTION})
-        return [profile, self.benchmarks, alarms, outcomes] if obj else [profile, alarms]
+        return [profile, self.benchmarks, outcomes, alarms] if obj else [profile, alarms]
 
     @admin.display(description="counts", ordering="lookback_days")
     def counting(self, workspace: Workspace) -> str:

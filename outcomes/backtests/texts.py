@@ -10,8 +10,8 @@ from outcomes.kinds import Exclusion, Kind
 @dataclass(frozen=True)
 class KindTexts:
     """How sentences speak of a kind of outcome. ``predicted`` is what a score should predict,
-    ``before`` when, ``needs`` where
-    they come from, and the others what accounts did."""
+    ``before`` when, ``needs`` where they come from, and the others what accounts did; ``head`` is
+    above a column of bad ones."""
 
     title: str
     predicted: str
@@ -19,6 +19,7 @@ class KindTexts:
     good: str
     bad: str
     bad_again: str
+    head: str
     needs: str
 
 
@@ -30,6 +31,7 @@ KIND_TEXTS = {
         "renewed",
         "did not renew",
         "did not",
+        "Did not renew",
         "Renewals come from the licenses of a marketplace: annual or longer terms that ended.",
     ),
     Kind.MONTHLY_STAY: KindTexts(
@@ -39,6 +41,7 @@ KIND_TEXTS = {
         "stayed",
         "did not stay",
         "did not",
+        "Did not stay",
         "Monthly stays come from the licenses of a marketplace: monthly ones, quarter by quarter.",
     ),
     Kind.EVALUATION: KindTexts(
@@ -48,6 +51,7 @@ KIND_TEXTS = {
         "bought",
         "did not buy",
         "did not",
+        "Did not buy",
         "Evaluations come from the licenses of a marketplace.",
     ),
     Kind.TRAIT: KindTexts(
@@ -57,6 +61,7 @@ KIND_TEXTS = {
         "went well",
         "went badly",
         "went badly",
+        "Went badly",
         "They need the history of a trait, such as a plan, that the settings of outcomes choose.",
     ),
     Kind.DORMANCY: KindTexts(
@@ -66,6 +71,7 @@ KIND_TEXTS = {
         "stayed active",
         "had no active day in the 30 days after",
         "had none",
+        "Went quiet",
         "Dormancy needs nothing but events: accounts that were active, and 30 days after.",
     ),
 }

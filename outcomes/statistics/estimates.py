@@ -33,5 +33,6 @@ class Estimate(msgspec.Struct, frozen=True):
         """The interval of a number, like "0.64 to 0.78"."""
         nearest = min(abs(self.low), abs(self.high))
         # An interval without 0 does not look as if it had it, unless four digits would, too.
-        digits = 4 if 0.00005 <= nearest < 0.005 and not self.low <= 0 <= self.high else 2
+        digits = next((digits for digits in (2, 3, 4) if round(nearest, digits)), 2)
+        digits = 2 if self.low <= 0 <= self.high else digits
         return f"{self.low:.{digits}f} to {self.high:.{digits}f}".replace("-", "\N{MINUS SIGN}")

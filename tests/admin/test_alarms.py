@@ -116,6 +116,14 @@ def test_the_page_of_an_account_says_why_nobody_can_tell(member: Client, acme_ro
     assert "Active user-days in four weeks" in html and "Usual range" not in html
 
 
+def test_a_list_says_why_nobody_can_tell(member: Client, acme_rows: Rows) -> None:
+    url = reverse("admin:engagement_account_changelist")
+    for reason, text in (("TOO_NEW", "too new"), ("TOO_QUIET", "too little activity")):
+        AccountEngagement.objects.update(activity=AccountEngagement.Activity[reason])
+        html = member.get(f"{url}?workspace={acme_rows.workspace.pk}&activity=unknown").content
+        assert f"Cannot tell <small>{text}</small>" in html.decode()
+
+
 def test_an_account_has_no_chart_of_its_activity_before_the_first_night(
     member: Client, acme_rows: Rows
 ) -> None:

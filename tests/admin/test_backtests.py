@@ -9,10 +9,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from console.workspaces.backtest_page import reliability_end
 from engagement.models import Product, Segment, Workspace
-from outcomes.backtests.results import Verdict
+from outcomes.backtests.results import ReliabilityPoint, Verdict
 from outcomes.kinds import Kind
 from outcomes.models import LicenseRevision
+from outcomes.statistics.estimates import Estimate
 from tests.outcomes.backtests import backtest, keep
 
 COMPUTED_AT = datetime.now(UTC) - timedelta(hours=3)
@@ -63,7 +65,7 @@ def test_each_figure_has_its_interval_and_its_count(reader: Client, ours: Worksp
     keep(ours, backtest(Kind.RENEWAL), COMPUTED_AT)
     text = page(reader, ours, kind="renewal", horizon=60)
     assert "21 accounts scored under 25: 9 did not renew (23 to 63%)." in text
-    assert "Under 25 21 9 43% 23 to 63%" in text
+    assert "Score Outcomes Did not renew Rate 95% interval Under 25 21 9 43% 23 to 63%" in text
     assert "60 days 214 26 did not 0.77 0.71 to 0.83 0.62 0.56 to 0.68 0.52 0.40 to 0.64" in text
     assert "0.15 0.08 to 0.22" in text
     assert "Expected 10%, observed 12% (5 to 20%, 40 outcomes)." in text
@@ -76,6 +78,13 @@ def test_each_figure_has_its_interval_and_its_count(reader: Client, ours: Worksp
         "3 hours ago",
     ):
         assert remark in text
+
+
+@pytest.mark.parametrize(("high", "end"), [(0.1, 0.1), (0.11, 0.2), (0.35, 0.4), (0.7, 1.0)])
+def test_the_axes_of_the_plot_end_above_all_intervals(high: float, end: float) -> None:
+    point = ReliabilityPoint(0.05, Estimate(0.04, 0.01, high, 30))
+    assert reliability_end([point]) == end
+    assert reliability_end([]) == 1.0
 
 
 def test_a_kind_and_a_horizon_are_chosen_by_links(reader: Client, ours: Workspace) -> None:

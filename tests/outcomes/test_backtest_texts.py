@@ -147,3 +147,17 @@ class Range:
 )
 def test_a_narrow_interval_gets_a_decimal(each: Range) -> None:
     assert Estimate(each.low, each.low, each.high, 10).percent_range == each.text
+
+
+@pytest.mark.parametrize(
+    "each",
+    [
+        Range(-0.19, 0.004, "-0.19 to 0.00"),
+        Range(-0.1591, -0.0036, "-0.159 to -0.004"),
+        Range(0.0003, 0.2, "0.0003 to 0.2000"),
+        Range(0.00001, 0.2, "0.00 to 0.20"),
+    ],
+)
+def test_an_interval_without_0_does_not_look_as_if_it_had_it(each: Range) -> None:
+    label = Estimate(each.low, each.low, each.high, 10).number_range
+    assert label.replace("\N{MINUS SIGN}", "-") == each.text

@@ -1,6 +1,7 @@
 """The scores of past days against what became of accounts."""
 
 import random
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from core.database import sql
 from engagement.models import Account, Product, Segment, Workspace
 from engagement.rescoring.what_if import ScoringDefinition
-from outcomes.backtests import backtest
+from outcomes.backtests import backtest, texts
 from outcomes.backtests.results import Backtest, Horizon, Verdict
 from outcomes.kinds import Kind
 from tests.cases import each, examples, leaves_no_rows
@@ -204,7 +205,7 @@ def test_a_score_that_tells_who_renews_is_better_than_both(acme: Product) -> Non
         (renewals(40), 40, Verdict.TOO_FEW),
         # One account, again and again.
         ([Fate("account 0", Kind.RENEWAL, n, n % 2 == 0) for n in range(40)], 40, None),
-        # Nothing in the past.
+        # In the future.
         ([Fate("account 1", Kind.RENEWAL, -n, True) for n in range(1, 9)], 0, Verdict.TOO_FEW),
         # All at one time, and known the day before the prediction.
         ([Fate(f"account {n}", Kind.RENEWAL, 10, n % 2 == 0, -14) for n in range(9)], 0, None),
@@ -222,9 +223,18 @@ def test_odd_outcomes_have_a_verdict(
     (horizon, *_) = result.horizons
     assert horizon.outcomes == outcomes
     assert verdict in (None, horizon.verdict)
+    for each_horizon in result.horizons:
+        assert_said(each_horizon)
     assert sum(result.excluded.values()) + horizon.outcomes + horizon.already_answered + (
         horizon.without_data
     ) == len(fates)
+
+
+def assert_said(horizon: Horizon) -> None:
+    """There are sentences, without anything that is no number."""
+    text = texts.summary(Kind.RENEWAL, horizon)
+    assert text.startswith(("Too few outcomes", "The score predicts renewals")), text
+    assert text.endswith(".") and not re.search(r"\b(nan|inf|None)\b", text), text
 
 
 def test_equal_scores_are_no_better_than_chance(acme: Product) -> None:
@@ -234,6 +244,7 @@ def test_equal_scores_are_no_better_than_chance(acme: Product) -> None:
     decide(world, renewals(40, *range(10)))
     score_as(acme, definition(7))
     for horizon in run(world, Kind.RENEWAL).horizons:
+        assert_said(horizon)
         assert (horizon.auc, horizon.lift, horizon.better_than_recency) == (None, None, None)
         assert horizon.verdict is Verdict.NO_BETTER_THAN_CHANCE
 
