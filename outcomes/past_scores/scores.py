@@ -29,8 +29,10 @@ class PastScore(NamedTuple):
 
     ``score`` is what people saw, 0 to 100 with one decimal. ``strength`` is what it shows: the raw
     score as a multiple of the day's benchmark, 0 without one. It also tells apart accounts whose
-    scores are equal because they are rounded. ``idle_days`` are those since the last scored event,
-    None before the first one. ``age_days`` are those since the account was created.
+    scores are equal because they are rounded, and has twelve digits: with a half-life, both numbers
+    shrink alike, and days without events must not differ in the last one. ``idle_days`` are those
+    since the last scored event, None before the first one. ``age_days`` are those since the account
+    was created.
     """
 
     score: float
@@ -110,7 +112,7 @@ def _score(
         raw = 0.0
     return PastScore(
         rounded_score(raw, benchmark),
-        raw / benchmark if benchmark else 0.0,
+        float(f"{raw / benchmark:.12g}") if benchmark else 0.0,
         idle_days,
         tenure_days(created_at.astimezone(UTC), day),
     )

@@ -76,7 +76,8 @@ def _prediction(
         fate.account,
         fate.is_good,
         rounded_score(raw, benchmark),
-        raw / benchmark if benchmark else 0.0,
+        # Twelve digits: what is equal but for the order of a sum is equal.
+        float(f"{raw / benchmark:.12g}") if benchmark else 0.0,
         -1_000_000 if idle is None else -idle,
         max(0, (day - world.created[fate.account]).days),
         day,
