@@ -247,7 +247,10 @@ def test_the_rescoring_after_a_batch_requests_the_moves(
     tell(acme, alias("old", "new"))
     tasks.rescore()
     assert requested == [tasks.reattribute]
-    tasks.reattribute()
+    # A run ends when its time is out, on a busy machine before all is moved.
+    for _ in range(20):
+        if JoinRequest.objects.exists():
+            tasks.reattribute()
     assert not JoinRequest.objects.exists()
     rescore(NOON)
     assert UserEngagement.objects.get().raw == 9
