@@ -2,7 +2,9 @@
 
 import pytest
 
+from core.jobs import kinds
 from engagement.models import Product, ScoreSet, Seats
+from engagement.nights.jobs import CHANGED_HABITS, DECIDE_ALARMS
 from tests.engagement.rows import TODAY
 
 
@@ -32,3 +34,13 @@ def scores(acme: Product) -> ScoreSet:
     )
     acme.workspaces.update(scores=score_set)
     return score_set
+
+
+@pytest.fixture
+def no_nights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is decided after the end of a day: for scores of days that are far apart, because
+    each day between them has a night."""
+    own = dict(kinds._kinds)
+    for name in (DECIDE_ALARMS, CHANGED_HABITS):
+        del own[name]
+    monkeypatch.setattr(kinds, "_kinds", own)

@@ -14,7 +14,7 @@ from engagement.rescoring.rescore import rescore
 from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, group, identify, tell, track
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_nights")]
 
 PAYING = {"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"}
 OF_PAYING_ACCOUNTS = {"kind": "account_trait", "trait": "plan", "operator": "is", "value": "pro"}

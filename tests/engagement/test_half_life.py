@@ -31,7 +31,7 @@ from tests.engagement.history import NOON, alias, group, identify, tell, track
 from tests.engagement.plain import Definition
 from tests.jobs import run_due_jobs
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_nights")]
 
 DAY = timedelta(days=1)
 USERS = ("ann", "bob", "cyd", "dan")

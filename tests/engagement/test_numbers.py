@@ -27,7 +27,7 @@ from tests.engagement import plain
 from tests.engagement.history import NOON, identify, tell, track
 from tests.engagement.plain import Definition, Did
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_nights")]
 
 USERS = ("ann", "bob", "cyd")
 ACCOUNTS = ("initech", "hooli")

@@ -279,6 +279,7 @@ def test_day_rollover_rescores_users_active_on_the_day_that_leaves(
     assert scores_of(acme).scored_day == (NOON + timedelta(days=1)).date()
 
 
+@pytest.mark.usefixtures("no_nights")
 def test_rollover_over_several_days(acme: Product) -> None:
     tell(acme, identify("ann", group="initech"))
     tell(acme, *(track("ann", hours=-24 * day) for day in range(7)))
@@ -289,6 +290,7 @@ def test_rollover_over_several_days(acme: Product) -> None:
     assert (users(acme), accounts(acme)) == ({"ann": 0}, {"initech": 0})
 
 
+@pytest.mark.usefixtures("no_nights")
 def test_a_clock_that_was_ahead_leaves_no_scores_of_its_day(acme: Product) -> None:
     tell(acme, identify("ann", group="initech"), identify("bob"))
     tell(acme, *(track("ann", hours=-24 * day) for day in range(7)), track("bob", hours=-9 * 24))

@@ -20,7 +20,7 @@ from tests.engagement.history import NOON, group, identify, tell, track
 from tests.engagement.test_audiences import PAYING, accounts, is_about
 from tests.jobs import run_job
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_nights")]
 
 
 def count(product: Product, days: int = 0) -> dict[str, int]:

@@ -31,7 +31,7 @@ from tests.engagement.history import NOON, group, identify, tell, track
 from tests.engagement.plain import COUNTING
 from tests.engagement.rows import TODAY
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_nights")]
 
 NAMES = ("opened", "shared", "paid")
 USERS = [f"user {number}" for number in range(14)]

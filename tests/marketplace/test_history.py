@@ -266,7 +266,7 @@ def test_a_history_that_fails_in_each_way_is_one_sentence_after_few_requests(
     sentence: str,
 ) -> None:
     switches = Switches()
-    lives = customers(40, switches)
+    lives = customers(12, switches)
     begin(simulator, connection, lives, switches)
     simulator.add_faults(fault(Endpoint.HISTORY), fault(Endpoint.HISTORY_EXPORT))
     if "does not end" in sentence:
@@ -291,7 +291,7 @@ def test_a_history_that_fails_in_each_way_is_one_sentence_after_few_requests(
     simulator.clear_faults()
     report_sources.request_history(connection, NOON + 62 * HOUR)
     assert finish(connection).problem == ""
-    assert LedgerLicense.objects.filter(has_history=True).count() == 40
+    assert LedgerLicense.objects.filter(has_history=True).count() == 12
 
 
 def test_pages_that_go_round_in_a_circle_give_way_to_single_licenses(

@@ -25,6 +25,7 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
+from engagement.nights import stored_alarms
 from engagement.nights.jobs import DECIDE_ALARMS
 from engagement.recording.jobs import QUEUE as MOVES
 from engagement.recording.suppression import SubjectRef, SubjectScope
@@ -124,9 +125,17 @@ def test_any_history_with_late_data_leaves_the_days_of_its_counts(
 ) -> None:
     """Late events and memberships, identification, aliases, forgetting, and audiences."""
     with pytest.MonkeyPatch.context() as patch:
+        keep(patch, days=60, totals=70)
         if is_large:
             count_one_by_one(patch)
         follow(history, has_audience)
+
+
+def keep(patch: pytest.MonkeyPatch, days: int, totals: int) -> None:
+    """Keep active days for a shorter time, because each day is counted."""
+    for module in (active_days, stored_alarms):
+        patch.setattr(module, "KEPT", days * DAY)
+    patch.setattr(active_days, "TOTALS_KEPT", totals * DAY)
 
 
 def count_one_by_one(patch: pytest.MonkeyPatch) -> None:
