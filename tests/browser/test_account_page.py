@@ -1,7 +1,9 @@
-"""The page of a large account loads its history after the rest."""
+"""The page of an account in a browser: what comes after the rest, and values in its chart."""
 
 import pytest
 from django.urls import reverse
+from selenium.webdriver import ActionChains
+from selenium.webdriver.common.keys import Keys
 
 from console.subjects import subject_pages
 from engagement.models import AccountEngagement, Product
@@ -26,3 +28,24 @@ def test_the_chart_of_a_large_account_comes_by_itself(
     as_root.wait_for('.eds-tabs a[href*="people=all"]').click()
     as_root.wait_until(lambda: "people=all" in as_root.path)
     as_root.wait_until(lambda: as_root.texts(".eds-tabs [aria-current]") == ["All 2"])
+
+
+def test_a_chart_says_its_values_to_a_pointer_and_to_the_arrow_keys(
+    as_root: Browser, acme: Product
+) -> None:
+    rows = fill(acme)
+    as_root.open(reverse("admin:engagement_user_change", args=[rows.user.pk]))
+    plot = as_root.find(".eds-chart > svg[tabindex]")
+    days = [row.get_attribute("textContent") for row in as_root.all(".eds-chart tbody th")]
+    ActionChains(as_root.driver).move_to_element(plot).perform()
+    as_root.wait_for(".eds-chart-tip[role=status]")
+    assert as_root.find(".eds-chart-tip strong").text in days[40:50]
+    plot.send_keys(Keys.END)
+    assert as_root.texts(".eds-chart-tip strong") == [days[-1]]
+    value = as_root.all(".eds-chart tbody td")[-1].get_attribute("textContent")
+    assert as_root.texts(".eds-chart-tip p") == [f"Score\n{value}"]
+    plot.send_keys(Keys.ARROW_LEFT)
+    assert as_root.texts(".eds-chart-tip strong") == [days[-2]]
+    plot.send_keys(Keys.ESCAPE)
+    assert as_root.all(".eds-chart-tip") == []
+    assert as_root.complaints() == []
