@@ -250,6 +250,11 @@ TEMPLATES = [
 STATIC_URL = f"static/{static_files.release_digest(BASE_DIR)}/"
 # WhiteNoise serves the packages' own files, so a first start needs no collectstatic.
 WHITENOISE_USE_FINDERS = True
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "config.web.bundles.BundleFinder",
+]
 # Browsers keep all of them: the URL changes with the release.
 WHITENOISE_IMMUTABLE_FILE_TEST = r"."
 

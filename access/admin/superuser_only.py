@@ -40,7 +40,12 @@ from access.pages.form_context import FormContext
 from access.pages.history import TrailingAdmin
 from access.pages.labels import RenamedOptions
 from access.pages.lookups import BoundedLookups
-from access.pages.scoping import RelativeTime, SuperusersOnly, deferred_script, without_slug_scripts
+from access.pages.scoping import (
+    RelativeTime,
+    SuperusersOnly,
+    deferred_script,
+    without_django_scripts,
+)
 
 # Memberships decide who may do what, so groups and permissions would only mislead. The page of
 # background jobs shows the schedule: one wrong click in Celery Beat's lists would stop recording
@@ -155,7 +160,7 @@ class LoginAdmin(
 
     @property
     def media(self) -> Media:
-        return without_slug_scripts(super().media)
+        return without_django_scripts(super().media)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
         login = super().get_object(request, object_id, from_field)

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from django.contrib import messages
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
@@ -15,6 +16,7 @@ from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 
 from access.models import TrailEntry
 from access.pages.lookups import ModelAdmin
@@ -23,7 +25,9 @@ from access.trail.entries import Action
 from access.trail.models_followed import RowState, compare, find_followed, read_state
 from engagement.rules.texts import describe_stored_rule
 
-_STATES = "eds.trail"
+_STATES, _CHANGES = "eds.trail", "eds.changes"
+# A message after saving has as many.
+MAX_SENTENCES = 3
 # The history shows the last ones. The trail has all of them.
 MAX_HISTORY = 200
 # Of the text of a value on a page.
@@ -54,6 +58,24 @@ class TrailingAdmin(ModelAdmin):
 
     def log_secret_read(self, request: HttpRequest, obj: Any, message: str) -> None:
         record_row(request, Action.SECRET_READ, obj, message)
+
+    def saved_text(self, request: HttpRequest, obj: Any) -> str:
+        """What the page says that follows after *obj* was saved."""
+        return say_changes(request, obj)
+
+    def after_saving(self, request: HttpRequest, obj: Any) -> str:
+        """The URL of the page that follows."""
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
+
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        self.message_user(request, self.saved_text(request, obj), messages.SUCCESS)
+        return redirect(self.after_saving(request, obj))
+
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        self.message_user(request, f"{obj} is added.", messages.SUCCESS)
+        return redirect(self.after_saving(request, obj))
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: Any = None
@@ -98,6 +120,7 @@ def record_row(request: HttpRequest, action: TrailEntry.Action, row: Any, note: 
     if now is not None:
         # A second change of the request starts from here.
         states[model, row.pk] = now
+    request.META[_CHANGES] = changes
     entries.record(
         entries.actor_of(request),
         action,
@@ -113,6 +136,25 @@ def record_row(request: HttpRequest, action: TrailEntry.Action, row: Any, note: 
 def kind_of(row: Any) -> str:
     followed = find_followed(type(row))
     return followed.kind if followed else str(row._meta.verbose_name)
+
+
+def say_changes(request: HttpRequest, row: Any) -> str:
+    """What the request changed in the row, in sentences: "Weight of Report_Shared is 5 now."."""
+    changes: entries.Changes = request.META.get(_CHANGES, {})
+    sentences = [
+        f"{_label(name)} is {'not set' if _as_text(after) == '–' else _display(after)} now."
+        for name, (_, after) in changes.items()
+    ]
+    if not sentences:
+        return f"{row} is saved. Nothing was different."
+    if more := len(sentences) - MAX_SENTENCES:
+        sentences[MAX_SENTENCES:] = [f"{more} more changed."] if more > 0 else []
+    return " ".join(sentences)
+
+
+def _label(name: str) -> str:
+    text = name.replace("__name", "").replace("_", " ") if " of " not in name else name
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def describe_changes(entry: TrailEntry) -> list[str]:

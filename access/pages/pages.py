@@ -13,7 +13,7 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
 from access.pages.form_context import FormContext
-from access.pages.scoping import ProductScopedAdmin, without_editing_scripts
+from access.pages.scoping import ProductScopedAdmin
 
 # What a page's own column returns for no value. Django would write None.
 NOTHING = "–"
@@ -75,15 +75,16 @@ class PageAdmin(FormContext, ProductScopedAdmin):
     ) -> dict[str, Any]:
         if obj is None:
             return {}
-        may_change = self.has_change_permission(request, obj)
         return {
             # The breadcrumbs say what kind of row it is.
             "title": getattr(obj, "name", None) or str(obj),
             "subtitle": None,
-            "media": context["media"] if may_change else without_editing_scripts(context["media"]),
             "page_actions": self.page_actions(request, obj),
             **self.page_context(request, obj),
         }
+
+    def after_saving(self, request: HttpRequest, obj: Any) -> str:
+        return self.view_url("change", obj)
 
     def get_urls(self) -> list[URLPattern]:
         extra_urls = [
@@ -140,7 +141,7 @@ class PageAdmin(FormContext, ProductScopedAdmin):
             **self.admin_site.each_context(request),
             "title": title,
             "opts": self.opts,
-            "media": without_editing_scripts(self.media),
+            "media": self.media,
         }
         return TemplateResponse(request, template, frame | context)
 
@@ -163,26 +164,6 @@ class OutboundFormAdmin(PageAdmin):
             self._changeform_view  # type: ignore[attr-defined]
         )
         return view(request, object_id, form_url, extra_context)
-
-
-class ChoosingAdmin(PageAdmin):
-    """Asks what a new row is about before it shows the form."""
-
-    def is_chosen(self, request: HttpRequest) -> bool:
-        """Whether the URL says what the new row is about."""
-        raise NotImplementedError
-
-    def choose_page(self, request: HttpRequest) -> HttpResponse:
-        raise NotImplementedError
-
-    def add_view(
-        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        if request.method == "POST" or self.is_chosen(request):
-            return super().add_view(request, form_url, extra_context)
-        if not self.has_add_permission(request):
-            raise PermissionDenied
-        return self.choose_page(request)
 
 
 class RowPageAdmin(PageAdmin):

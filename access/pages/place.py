@@ -57,6 +57,13 @@ def requested_product(request: HttpRequest) -> int | None:
     return parse_id(value)
 
 
+def requested_workspace(request: HttpRequest) -> int | None:
+    """The id of the workspace in the address, or in the filters of the list that led here."""
+    filters = parse_qs(request.GET.get("_changelist_filters", ""))
+    listed = filters.get("workspace__id__exact", [""])[0]
+    return _number(request, WORKSPACE_PARAMS) or parse_id(listed)
+
+
 def _named_workspace(request: HttpRequest) -> Workspace | None:
     pk = _number(request, WORKSPACE_PARAMS)
     if pk is None:

@@ -13,7 +13,7 @@ from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.auth.models import User as AdminUser
 from django.db.models import DateTimeField, Field, ForeignKey, QuerySet
-from django.forms import BaseInlineFormSet, Media, ModelChoiceField
+from django.forms import BaseInlineFormSet, Media, ModelChoiceField, TypedChoiceField
 from django.forms.widgets import Script
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -116,28 +116,19 @@ def _load_access(user: AbstractBaseUser | AnonymousUser) -> Access:
     )
 
 
-# No form of ours has a slug. The largest of them has 160 KB.
-SLUG_SCRIPTS = ("admin/js/vendor/xregexp/", "admin/js/urlify.js", "admin/js/prepopulate.js")
-
-
-def without_editing_scripts(media: Media) -> Media:
-    """The media without Django's scripts, 360 KB, which only forms and actions need."""
-    return _without_scripts(media, ("admin/js/",))
-
-
-def without_slug_scripts(media: Media) -> Media:
-    """The media without Django's scripts that fill in slugs."""
-    return _without_scripts(media, SLUG_SCRIPTS)
-
-
-def _without_scripts(media: Any, prefixes: tuple[str, ...]) -> Media:
+def without_django_scripts(media: Any) -> Media:
+    """The media without Django's scripts, 360 KB, of which our pages need few. What needs one, such
+    as a list with actions, adds it."""
     # A script is its path, or an object that has one.
     scripts = [
         script
         for script in media._js
-        if not str(getattr(script, "path", script)).startswith(prefixes)
+        if not str(getattr(script, "path", script)).startswith("admin/js/")
     ]
     return Media(css=media._css, js=scripts)
+
+
+ACTIONS = Media(js=["admin/js/actions.js"])
 
 
 class RelativeTime:
@@ -179,20 +170,20 @@ class ProductScopedAdmin(TrailingAdmin, BoundedLookups):
 
     @property
     def media(self) -> Media:
-        """Django's media, without the scripts that fill in slugs, and the styles of our pages."""
+        """The styles and scripts of our pages."""
         own = Media(
             css={"all": ["engagement/admin.css"]},
             js=[deferred_script("engagement/copy.js")],
         )
-        return without_slug_scripts(super().media) + own
+        return without_django_scripts(super().media) + own
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         response = super().changelist_view(request, extra_context)
         context = getattr(response, "context_data", None)
-        if context and not context.get("action_form"):
-            context["media"] = without_editing_scripts(context["media"])
+        if context and context.get("action_form"):
+            context["media"] += ACTIONS
         return response
 
     # --- Who may what -------------------------------------------------------------------------
@@ -278,13 +269,25 @@ class ProductScopedAdmin(TrailingAdmin, BoundedLookups):
     def formfield_for_dbfield(
         self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any
     ) -> Any:
-        return _without_buttons(super().formfield_for_dbfield(db_field, request, **kwargs))
+        return _plain(super().formfield_for_dbfield(db_field, request, **kwargs))
+
+    def get_action_choices(
+        self, request: HttpRequest, default_choices: Any = (("", "Choose an action"),)
+    ) -> list[tuple[str, str]]:
+        return super().get_action_choices(request, list(default_choices))
 
 
-def _without_buttons(formfield: Any) -> Any:
-    """The field without Django's icons: the related row has its own page to add or edit it."""
+def _plain(formfield: Any) -> Any:
+    """The field without Django's icons, because the related row has its own page to add or edit it,
+    and with words for no choice."""
     if formfield and isinstance(formfield.widget, RelatedFieldWidgetWrapper):
         formfield.widget = formfield.widget.widget
+    nothing = "Choose one" if formfield and formfield.required else "None"
+    if isinstance(formfield, ModelChoiceField) and formfield.empty_label:
+        formfield.empty_label = nothing
+    elif isinstance(formfield, TypedChoiceField):
+        choices: Any = formfield.choices
+        formfield.choices = [(value, label if value != "" else nothing) for value, label in choices]
     return formfield
 
 
@@ -313,11 +316,17 @@ class TabularInline(PlainInline):
     """Rows on their parent's page. The parent's permissions apply to them."""
 
     formset = NamedFieldsFormSet
+    # An empty row is on the page, so none has to be added by a script.
+    extra = 1
+
+    @property
+    def media(self) -> Media:
+        return without_django_scripts(super().media)
 
     def formfield_for_dbfield(
         self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any
     ) -> Any:
-        return _without_buttons(super().formfield_for_dbfield(db_field, request, **kwargs))
+        return _plain(super().formfield_for_dbfield(db_field, request, **kwargs))
 
     def _may_change(self, request: HttpRequest, obj: Any) -> bool:
         page = self.admin_site.get_model_admin(self.parent_model)

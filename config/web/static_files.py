@@ -10,7 +10,6 @@ from pathlib import Path
 
 # Packages whose static files the pages use.
 PACKAGES = ("django", "drf-spectacular-sidecar", "django-celery-beat")
-APPS = ("config", "engagement", "ingestion", "readapi", "marketplace", "notifications", "exports")
 DIGEST_LENGTH = 12
 
 
@@ -19,9 +18,8 @@ def release_digest(base: Path) -> str:
     digest = sha256()
     for name in PACKAGES:
         digest.update(f"{name} {version(name)}\n".encode())
-    for app in APPS:
-        for path in sorted((base / app / "static").rglob("*")):
-            if path.is_file():
-                digest.update(f"{path.relative_to(base)}\n".encode())
-                digest.update(path.read_bytes())
+    for path in sorted(base.glob("*/static/**/*")):
+        if path.is_file():
+            digest.update(f"{path.relative_to(base)}\n".encode())
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:DIGEST_LENGTH]

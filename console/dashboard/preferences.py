@@ -7,6 +7,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
 
 from access.logins import time_zones
 
@@ -14,6 +16,7 @@ from access.logins import time_zones
 class PreferencesForm(forms.Form):
     time_zone = forms.ChoiceField(
         required=False,
+        error_messages={"invalid_choice": "Choose a time zone from the list."},
         help_text="Times on the pages of the admin are shown in it. Days of scores are UTC days.",
     )
 
@@ -42,10 +45,8 @@ def preferences_view(request: HttpRequest, context: dict[str, Any]) -> HttpRespo
         time_zones.choose_time_zone(request, form.cleaned_data["time_zone"])
         messages.success(request, "Your preferences are saved.")
         return redirect("admin:preferences")
-    context = {
-        **context,
-        "title": "Preferences",
-        "form": form,
-        "zone": time_zones.current_time_zone(request).key,
-    }
+    zone = time_zones.current_time_zone(request).key
+    now = date_format(localtime(), "DATETIME_FORMAT")
+    form.fields["time_zone"].help_text += f" Now it is {now} in {zone}."
+    context = {**context, "title": "Preferences", "form": form}
     return TemplateResponse(request, "config/preferences.html", context)

@@ -1,13 +1,12 @@
 """Edits a rule as rows of a form, one condition each."""
 
 import re
-from collections.abc import Mapping
 from typing import Any, cast
 
 from django import forms
-from django.forms.utils import ErrorDict
 from django.http import QueryDict
 
+from access.pages.reloads import RELOAD, ReloadingForm
 from console.rules.condition_forms import ConditionForm, choice_field, initial_inputs
 from console.suggestions import Suggestions
 from engagement.rules.rules import MAX_CONDITIONS, Condition, Match, Rule
@@ -18,12 +17,7 @@ _WHOLE_NUMBER = re.compile(r"[0-9]{1,30}", re.ASCII)
 # and remove one. The others preview a workspace's ranking and add an event weight.
 PREVIEW, ADD_ROW, REMOVE_ROW = "_preview", "_add_condition", "_remove_condition"
 SHOW_EFFECT, ADD_WEIGHT = "_effect", "_weigh"
-_PREVIEW_BUTTONS = {PREVIEW, ADD_ROW, REMOVE_ROW, SHOW_EFFECT, ADD_WEIGHT}
-
-
-def is_preview_request(data: Mapping[str, Any]) -> bool:
-    """Whether a button was pressed that does not save the form."""
-    return not _PREVIEW_BUTTONS.isdisjoint(data)
+_PREVIEW_BUTTONS = {PREVIEW, ADD_ROW, REMOVE_ROW, SHOW_EFFECT, ADD_WEIGHT, RELOAD}
 
 
 def without_preview_buttons(data: QueryDict) -> QueryDict:
@@ -163,27 +157,15 @@ def _remove_row(data: QueryDict, total: str, prefix: str) -> QueryDict:
     return reduced
 
 
-class RuleForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A model's form that also edits a rule, in ``rows``.
+class RuleForm(ReloadingForm):
+    """A model's form that also edits a rule, in ``rows``."""
 
-    If a preview button submits it, the form counts as invalid but has no errors.
-    """
-
+    unsaving_buttons = frozenset(_PREVIEW_BUTTONS)
     rows: RuleEditor | None = None
 
     @property
     def submitted_data(self) -> QueryDict | None:
         return cast(QueryDict, self.data) if self.is_bound else None
-
-    def full_clean(self) -> None:
-        if self.is_bound and is_preview_request(self.data):
-            # Nothing is saved, so a missing name is not an error.
-            self._errors, self.cleaned_data = ErrorDict(), {}
-        else:
-            super().full_clean()
-
-    def is_valid(self) -> bool:
-        return not is_preview_request(self.data) and super().is_valid()
 
     def clean(self) -> None:
         super().clean()

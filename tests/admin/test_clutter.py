@@ -24,6 +24,7 @@ from engagement.removal.jobs import DELETE_PRODUCT
 from engagement.rescoring.jobs import BENCHMARKS, INDEX_BACKLOG, STAMP_CHANGES
 from ingestion.prometheus import DRAIN_COUNTER
 from tests.admin.rows import Rows
+from tests.admin.test_permissions import addresses
 
 
 def page(who: Client, url: str) -> str:
@@ -62,6 +63,16 @@ def test_deleting_a_product_leads_to_the_page_that_does_it(
         "admin:engagement_product_delete_all", args=[acme.pk]
     )
     assert reader.get(url).status_code == 403
+
+
+def test_forms_have_words_for_no_choice_and_one_way_to_save(root: Client, acme_rows: Rows) -> None:
+    forms = [row for row in addresses(acme_rows) if row.name.endswith(("_add", "_change"))]
+    pages = {row.name: root.get(row.url, follow=True).content.decode() for row in forms}
+    assert len(pages) > 20
+    for name, html in pages.items():
+        assert "---------" not in html, name
+        assert 'name="_continue"' not in html and 'name="_addanother"' not in html, name
+        assert len(re.findall(r'class="default" name="_save"', html)) <= 1, name
 
 
 def test_users_and_accounts_offer_no_history(member: Client, acme_rows: Rows) -> None:

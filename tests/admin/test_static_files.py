@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.contrib.staticfiles import finders
 from django.templatetags.static import static
 from django.test import Client
 from django.urls import reverse
 
+from config.web.bundles import BUNDLES
 from config.web.static_files import release_digest
 
 
@@ -16,7 +18,7 @@ from config.web.static_files import release_digest
 def test_browsers_keep_what_a_page_loads() -> None:
     html = Client().get(reverse("admin:login")).content.decode()
     urls = re.findall(r'(?:href|src)="(/static/[^"]+)"', html)
-    assert len(urls) > 5
+    assert len(urls) > 4
     for url in urls:
         answer = Client().get(url)
         answer.getvalue()
@@ -27,6 +29,18 @@ def test_browsers_keep_what_a_page_loads() -> None:
 def test_browsers_keep_the_script_that_forms_wait_for(root: Client) -> None:
     caching = root.get(reverse("admin:jsi18n")).headers["Cache-Control"]
     assert caching == "private, max-age=86400"
+
+
+def test_what_every_page_needs_is_one_style_sheet_and_one_script(root: Client) -> None:
+    html = root.get(reverse("admin:index")).content.decode()
+    loaded = re.findall(r'(?:href|src)="/static/[^/]+/([^"]+\.(?:css|js))"', html)
+    assert {"config/pages.css", "config/pages.js"} <= set(loaded)
+    parts = {part for names in BUNDLES.values() for part in names}
+    assert not parts & set(loaded) and len(loaded) <= 10, loaded
+    for name, of_name in BUNDLES.items():
+        content = b"".join(Client().get(static(name)))
+        own = [Path(str(finders.find(part))).read_bytes() for part in of_name]
+        assert all(part in content for part in own)
 
 
 def test_urls_of_other_releases_lead_to_the_current_file() -> None:

@@ -1,5 +1,6 @@
 """axe-core finds nothing on any page, light and dark. One browser, one login."""
 
+import os
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ingestion.drain import processing
 from ingestion.models import DropCount, DropReason
 from tests.admin.rows import fill
 from tests.admin.test_permissions import For, addresses
-from tests.browser.browsing import NARROW, Browser
+from tests.browser.browsing import NARROW, WIDE, Browser
 from tests.browser.conftest import PASSWORD
 from tests.browser.test_every_page import NO_PAGES
 from tests.clients.conftest import HERE, need
@@ -47,6 +48,9 @@ return document.readyState === "complete"
     && (!docs || docs.querySelector(".opblock, .opblock-tag") !== null)
     && document.getAnimations().every(animation => animation.playState !== "running");
 """
+# Each page in one of the other widths, which alternate. EXAMPLES=10 looks at all of them.
+OTHER_WIDTHS = (NARROW, 768, 1024)
+ALL_WIDTHS = os.environ.get("EXAMPLES", "1") != "1"
 # Of these, only colors depend on the theme.
 COLORS = {"type": "rule", "values": ["color-contrast"]}
 RUN = """
@@ -113,7 +117,8 @@ def test_axe_finds_nothing_on_any_page(browser: Browser, acme: Product, globex: 
         f"/admin/engagement/{kind}/?workspace={rows.workspace.pk}" for kind in ("account", "user")
     ]
     places.append(f"/admin/engagement/segment/add/?workspace={rows.workspace.pk}&scope=account")
-    for url in places:
+    for number, url in enumerate(places):
+        browser.resize(WIDE)
         browser.open(url)
         if not browser.all("#container") or browser.all("input[name=username][autofocus]"):
             continue
@@ -121,6 +126,12 @@ def test_axe_finds_nothing_on_any_page(browser: Browser, acme: Product, globex: 
         for scheme, rules in (("light", RULES), ("dark", COLORS)):
             browser.prefer(scheme)
             problems += [(url, scheme, *violation) for violation in violations(browser, rules)]
+        for width in OTHER_WIDTHS if ALL_WIDTHS else OTHER_WIDTHS[number % 3 :][:1]:
+            browser.resize(width)
+            for scheme, rules in (("dark", COLORS), ("light", RULES)):
+                browser.prefer(scheme)
+                problem = violations(browser, rules)
+                problems += [(url, width, scheme, *violation) for violation in problem]
     assert problems == [], "\n".join(map(str, problems))
 
 

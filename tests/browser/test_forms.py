@@ -6,7 +6,7 @@ from selenium.webdriver.common.by import By
 from engagement.models import Workspace
 from tests.browser.browsing import Browser
 from tests.browser.conftest import LogIn
-from tests.browser.test_workspaces import ours, ranked
+from tests.browser.test_workspaces import ours, ranked, unfold
 
 __all__ = ["ours"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,7 +32,7 @@ def replace_fetch(browser: Browser, answer: str) -> None:
 
 def try_again(browser: Browser, region: str) -> None:
     browser.driver.execute_script("window.fetch = window.real;")
-    browser.find(f"{region} .eds-status-line button").click()
+    browser.press(f"{region} .eds-status-line button")
 
 
 def test_unsaved_changes_are_not_left_without_a_question(as_member: LogIn, ours: Workspace) -> None:
@@ -46,6 +46,7 @@ def test_unsaved_changes_are_not_left_without_a_question(as_member: LogIn, ours:
     }
     for path, field in pages.items():
         browser.open(path)
+        unfold(browser)
         assert not would_ask(browser), path
         entered = browser.find(f"#{field}").get_attribute("value") or ""
         browser.find(f"#{field}").send_keys("x")
