@@ -1,5 +1,6 @@
 """Limits on a product's page: what is used of them, and the form with which superusers set them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import Field
@@ -11,11 +12,12 @@ from engagement.models import Product, ProductLimits
 
 
 class LimitsInline(SuperusersOnly, TabularInline):
-    """A product's own limits. Only superusers see the form; the section below is for members."""
+    """A product's own limits, as fields in the table that all members see."""
 
     model = ProductLimits
+    tab = "limits"
+    template = "admin/engagement/limits.html"
     fields = list(Limits._fields)
-    extra = 1
     max_num = 1
     verbose_name = "own limits"
 
@@ -25,14 +27,19 @@ class LimitsInline(SuperusersOnly, TabularInline):
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if field and db_field.name in Limits._fields:
             field.widget.attrs["placeholder"] = f"{getattr(default_limits(), db_field.name):,}"
+            field.label = LABELS[db_field.name]
         return field
 
 
-def limits_context(request: HttpRequest, product: Product) -> dict[str, Any]:
+def limits_context(product: Product, inlines: Sequence[Any]) -> dict[str, Any]:
+    """What the table shows. *inlines* has the form of superusers, or nothing."""
     state = load([product.pk])[product.pk]
-    rates = [(LABELS[name], getattr(state.limits, name)) for name in Limits._fields[:2]]
-    return {
-        "used": list(used_limits(state)),
-        "rates": rates,
-        "is_counted": state.is_counted,
-    }
+    formset = inlines[0].formset if inlines else None
+    form = formset.forms[0] if formset else None
+    usage = {row.label: row for row in used_limits(state)}
+    names = sorted(Limits._fields, key=lambda name: LABELS[name] not in usage)
+    rows = [
+        (LABELS[name], usage.get(LABELS[name]), getattr(state.limits, name), form and form[name])
+        for name in names
+    ]
+    return {"rows": rows, "is_counted": state.is_counted, "formset": formset, "form": form}

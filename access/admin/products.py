@@ -43,7 +43,7 @@ class LinkedInline(ReadOnly, TabularInline):
     """A read-only table of a product's rows, with links to their pages and to add one."""
 
     template = "admin/engagement/linked_rows.html"
-    extra = 0
+    tab = "keys"
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
         formset: Any = super().get_formset(request, obj, **kwargs)
@@ -89,14 +89,36 @@ class ProductForm(ModelForm):  # type: ignore[type-arg]
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a product's page: a template and its context."""
+    """A part of a product's page: a template and its context, on one of the tabs."""
 
     template: str
     context: dict[str, Any]
+    tab: str = "general"
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A part of the settings with an anchor of its own."""
+
+    name: str
+    label: str
+    inlines: Sequence[Any]
+    sections: Sequence[Section]
+
+
+# An inline or a section says by name to which it belongs.
+TABS = {
+    "general": "General",
+    "members": "Members",
+    "keys": "Keys and tokens",
+    "marketplace": "Marketplace",
+    "limits": "Limits",
+}
 
 
 class WorkspaceInline(LinkedInline):
     model = Workspace
+    tab = "general"
     fields = readonly_fields = ("name", "counting", "default_weight", "created_at")
 
     def counting(self, workspace: Workspace) -> str:
@@ -115,13 +137,13 @@ class MemberInline(SuperusersOnly, TabularInline):
     """
 
     model = ProductMember
+    tab = "members"
     verbose_name = "member"
     autocomplete_fields = ["user"]
     formset = MemberFormSet
     # Below the table, in place of what the fields say.
     note = f"{invites.ROLE_HELP} A viewer may get the right to manage the marketplace connection."
     readonly_fields = ["login", "connections"]
-    extra = 0
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return TabularInline.has_view_permission(self, request, obj)
@@ -164,9 +186,6 @@ class ProductAdmin(PageAdmin):
         ExtraView("revoke_invite", permission="change", methods=("POST",)),
         ExtraView("leaked_secret", permission="change", needs_row=False),
     )
-    # Buttons that link to other apps' pages: label and URL name.
-    links: ClassVar[list[tuple[str, str]]] = []
-
     # Called for a new product. Each may return the URL of the page to show next.
     first_steps: ClassVar[list[Callable[[HttpRequest, Product], str | None]]] = []
 
@@ -179,11 +198,6 @@ class ProductAdmin(PageAdmin):
     def add_section(cls, section: Callable[[HttpRequest, Product], Section]) -> None:
         """Show another app's section below the rows of a product's page."""
         cls.sections = [*cls.sections, section]
-
-    @classmethod
-    def add_link(cls, label: str, url_name: str) -> None:
-        """Link a product's page to another app's page about the product."""
-        cls.links = [*cls.links, (label, url_name)]
 
     @classmethod
     def add_inline(cls, inline: type[LinkedInline]) -> None:
@@ -224,8 +238,9 @@ class ProductAdmin(PageAdmin):
         return is_permitted and self.may_change(request, product)
 
     def page_actions(self, request: HttpRequest, obj: Product) -> Sequence[PageAction]:
-        actions = [PageAction(label, reverse(name, args=[obj.pk])) for label, name in self.links]
+        actions = []
         if self.has_change_permission(request, obj):
+            actions.append(PageAction("Invite", self.view_url("invite", obj)))
             actions.append(PageAction("Find leaked secret", self.view_url("leaked_secret")))
         if not obj.deletion_requested_at and self.has_delete_all_permission(request, obj):
             actions.append(PageAction("Delete", self.view_url("delete_all", obj), is_danger=True))
@@ -233,13 +248,38 @@ class ProductAdmin(PageAdmin):
 
     def page_context(self, request: HttpRequest, obj: Product) -> dict[str, Any]:
         sections = [section(request, obj) for section in self.sections]
-        limits = Section("admin/engagement/limits.html", limits_context(request, obj))
-        sections.insert(0, limits)
         if self.has_change_permission(request, obj):
-            urls = {name: self.view_url(name, obj) for name in ("invite", "revoke_invite")}
-            context = {**urls, "invites": invites.listed_invites(obj)}
-            sections.insert(0, Section("admin/engagement/invites.html", context))
+            context = {
+                "revoke_invite": self.view_url("revoke_invite", obj),
+                "invites": invites.listed_invites(obj),
+            }
+            sections.insert(0, Section("admin/engagement/invites.html", context, "members"))
         return {"sections": sections}
+
+    def form_context(
+        self, request: HttpRequest, context: dict[str, Any], obj: Any
+    ) -> dict[str, Any]:
+        own = super().form_context(request, context, obj)
+        if obj is None:
+            return own
+        # The table of limits has the fields of the form that sets them.
+        own_limits = [
+            each for each in context["inline_admin_formsets"] if each.opts.tab == "limits"
+        ]
+        limits = Section(LimitsInline.template, limits_context(obj, own_limits), "limits")
+        sections = [*own.pop("sections"), limits]
+        inlines = [each for each in context["inline_admin_formsets"] if each not in own_limits]
+        tabs = [
+            Tab(
+                name,
+                label,
+                [each for each in inlines if each.opts.tab == name],
+                [each for each in sections if each.tab == name],
+            )
+            for name, label in TABS.items()
+        ]
+        filled = [each for each in tabs if each.inlines or each.sections or each.name == "general"]
+        return {**own, "tabs": filled}
 
     def invite_view(self, request: HttpRequest, product: Product) -> HttpResponseBase:
         """Invite somebody. The response to the form is the only page that shows the link."""
@@ -318,8 +358,6 @@ class ProductAdmin(PageAdmin):
     ) -> HttpResponse:
         pages = [step(request, obj) for step in self.first_steps]
         response = super().response_add(request, obj, post_url_continue)
-        if "_continue" in request.POST or "_addanother" in request.POST:
-            return response
         return next((redirect(page) for page in pages if page), response)
 
     @admin.display(description="state", empty_value="")

@@ -49,7 +49,8 @@ def first_event_section(request: HttpRequest, product: Product) -> Section:
         "validate_path": VALIDATE_PATH,
         "log_url": reverse("admin:ingestion_ingestionlog_change", args=[product.pk]),
     }
-    return Section(SNIPPETS_TEMPLATE, context)
+    # Without a key, this is what to do first.
+    return Section(SNIPPETS_TEMPLATE, context, "keys" if key else "general")
 
 
 class IngestionKeyAdmin(CredentialAdmin):

@@ -50,7 +50,6 @@ ProductAdmin.add_inline(IngestionKeyInline)
 ProductAdmin.add_inline(ForgetKeyInline)
 ProductAdmin.add_first_step(create_first_key)
 ProductAdmin.add_section(first_event_section)
-ProductAdmin.add_link("Ingestion log", "admin:ingestion_ingestionlog_change")
 
 
 class StoredMessageAdmin(PageAdmin):

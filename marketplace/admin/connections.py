@@ -43,6 +43,7 @@ class ConnectionInline(LinkedInline):
     """The connection on its product's page."""
 
     model = Connection
+    tab = "marketplace"
     fields = readonly_fields = ("app_name", "state", "last_success_at", "last_error_at")
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:

@@ -137,7 +137,7 @@ def test_the_header_is_the_same_on_each_page(member: Client, acme: Product) -> N
 def test_a_limit_that_is_not_set_shows_the_services(root: Client, acme: Product) -> None:
     html = page(root, reverse("admin:engagement_product_change", args=[acme.pk]))
     (field,) = re.findall(r'<input[^>]*name="limits-0-event_names"[^>]*>', html)
-    assert 'placeholder="100,000"' in field and "Own limits" in html
+    assert 'placeholder="100,000"' in field and "Own limit</th>" in html
 
 
 def test_what_is_not_counted_yet_is_not_shown_as_nothing(root: Client, acme: Product) -> None:
@@ -167,6 +167,6 @@ def test_filters_and_fields_have_the_names_of_columns(root: Client, acme_rows: R
     url = reverse("admin:ingestion_droppedmessage_change", args=[acme_rows.dropped.pk])
     dropped = page(root, url)
     assert heading(dropped) == f"Message {acme_rows.dropped.pk}: Duplicate"
-    assert "User id:" in dropped and "external" not in dropped
+    assert "User id" in dropped and "external" not in dropped
     token = page(root, reverse("admin:readapi_apitoken_change", args=[acme_rows.token.pk]))
-    assert token.index("Last used at:") < token.index("Last used from:") < token.index("State:")
+    assert token.index("Last used at<") < token.index("Last used from<") < token.index("State<")

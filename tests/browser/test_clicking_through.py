@@ -55,6 +55,7 @@ def test_a_manager_rotates_a_key_and_revokes_the_old_one(as_member: LogIn, acme:
     old = IngestionKey.create(acme, "web")
     browser = as_member("manager")
     browser.open(f"/admin/engagement/product/{acme.pk}/change/")
+    browser.follow("Keys and tokens")
     browser.press_labelled("Rotate")
     new = IngestionKey.objects.exclude(pk=old.pk).get()
     assert new.secret in browser.text and "stays live until you revoke it" in browser.text
@@ -118,14 +119,17 @@ def test_a_viewer_meets_no_button_that_changes_something(as_member: LogIn, acme:
 def test_a_superuser_names_a_member_by_the_first_letters(as_root: Browser, acme: Product) -> None:
     AdminUser.objects.create_user("vera", is_staff=True)
     as_root.open(f"/admin/engagement/product/{acme.pk}/change/")
-    as_root.follow("Add another Member")
+    assert not as_root.find("#productmember_set-group").is_displayed()
+    as_root.follow("Members")
+    assert as_root.find("a[href='#tab-members']").get_attribute("aria-current") == "true"
     as_root.press("#productmember_set-0 .select2-selection")
     as_root.wait_for(".select2-search__field").send_keys("ver")
     as_root.wait_until(lambda: as_root.texts(".select2-results__option") == ["vera"])
     as_root.press(".select2-results__option")
     as_root.press("#id_productmember_set-0-role option[value=viewer]")
     as_root.press("input[name=_save]")
-    as_root.wait_for(".messagelist")
+    # The tab stays.
+    assert as_root.path.endswith("#tab-members") and as_root.find("#invites").is_displayed()
     member = ProductMember.objects.get()
     assert (member.user.get_username(), member.role) == ("vera", "viewer")
     assert as_root.complaints() == []
