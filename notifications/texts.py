@@ -6,6 +6,34 @@ from notifications.triggers import CHANCES, Trigger
 from notifications.watching.insights import insight_label
 from notifications.watching.watches import tells_entered
 
+# What a form's sentence says of triggers that have directions, the most wanted one first.
+SCORE_PHRASES: dict[Trigger, tuple[tuple[str, str], ...]] = {
+    Trigger.SCORE_CROSSED: (("down", "fall below a score of"), ("up", "rise to a score of")),
+    Trigger.SCORE_MOVED: (("down", "fall by (points)"), ("up", "rise by (points)")),
+}
+_PHRASES = {
+    Trigger.SEGMENT_ENTERED: "enter the segment",
+    Trigger.SEGMENT_LEFT: "leave the segment",
+    Trigger.INSIGHT_STARTED: "get the insight",
+    Trigger.INSIGHT_ENDED: "lose the insight",
+    Trigger.CHANCE_TO_BUY_LOW: "have a chance to buy below (%)",
+    Trigger.CHANCE_TO_RENEW_LOW: "have a chance to renew below (%)",
+    Trigger.ACCOUNT_FIRST_EVENT: "have their first event",
+    Trigger.TOKEN_EXPIRING: "the marketplace token expires within (days)",
+    Trigger.CREDENTIAL_EXPIRING: "a key or a read token expires within (days)",
+    Trigger.QUARANTINE: "messages in quarantine are at least",
+    Trigger.DROPS_RATE: "of an hour’s messages, dropped are at least (%)",
+    Trigger.REFUSED_RATE: "of an hour’s requests, refused are at least (%)",
+    Trigger.INBOX_OLD: "messages wait in the inbox for (minutes)",
+    Trigger.FORECAST_FALLING: "the forecast of renewals falls by (%)",
+}
+
+
+def phrase(trigger: Trigger) -> str:
+    """What the form's sentence says after "When" or after who it is about."""
+    text = str(trigger.label)
+    return _PHRASES.get(trigger, f"{text[:1].lower()}{text[1:]}")
+
 
 def describe_subscription(subscription: Subscription) -> str:
     """What the subscription notifies of, for example “Accounts enter Ice Cold”."""

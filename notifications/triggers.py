@@ -47,18 +47,15 @@ class Trigger(models.TextChoices):
 @dataclass(frozen=True)
 class TriggerInfo:
     """``parameters`` are the subscription's fields that the trigger uses. ``type`` is the type of
-    its messages. ``label`` and ``unit`` explain the threshold, ``default`` suggests one, and
-    ``bounds`` limits it. ``ends`` says that the end of a condition is told, too. With ``is_news``,
-    what already held when the subscription began is not told. With ``is_whole``, the threshold is a
-    whole number."""
+    its messages. ``default`` is the usual threshold, and ``bounds`` limits it. ``ends`` says that
+    the end of a condition is told, too. With ``is_news``, what already held when the subscription
+    began is not told. With ``is_whole``, the threshold is a whole number."""
 
     type: str
     parameters: tuple[Parameter, ...] = ()
-    unit: str = ""
     default: float | None = None
     bounds: tuple[float, float] = (0, 1_000_000)
     ends: bool = False
-    label: str = "At least"
     is_news: bool = False
     is_whole: bool = False
 
@@ -80,10 +77,8 @@ def _chance(type: str, default: float) -> TriggerInfo:
     return TriggerInfo(
         type,
         ("threshold", *_SUBJECTS),
-        unit="a whole percentage from 1 to 100",
         default=default,
         bounds=(1, 100),
-        label="Below",
         is_whole=True,
     )
 
@@ -94,15 +89,12 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
     Trigger.SCORE_CROSSED: TriggerInfo(
         "score.crossed",
         ("scope", "direction", "threshold", *_SUBJECTS),
-        unit="a score from 0 to 100",
         default=50,
         bounds=(0.1, 100),
-        label="Value",
     ),
     Trigger.SCORE_MOVED: TriggerInfo(
         "score.moved",
         ("scope", "direction", "threshold", *_SUBJECTS),
-        unit="points within one period of the workspace",
         default=20,
         bounds=(0.1, 100),
     ),
@@ -119,23 +111,18 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
         ("threshold",),
         default=30,
         bounds=(1, 365),
-        label="Days before it expires",
     ),
     Trigger.CREDENTIAL_EXPIRING: TriggerInfo(
         "credential.expiring",
         ("threshold",),
         default=30,
         bounds=(1, 365),
-        label="Days before it expires",
     ),
     Trigger.SYNC_FAILED: TriggerInfo("connection.sync_failed", ends=True),
-    Trigger.QUARANTINE: TriggerInfo(
-        "ingestion.quarantine", ("threshold",), "messages in quarantine", 1, (1, 1e9), ends=True
-    ),
+    Trigger.QUARANTINE: TriggerInfo("ingestion.quarantine", ("threshold",), 1, (1, 1e9), ends=True),
     Trigger.DROPS_RATE: TriggerInfo(
         "ingestion.drops",
         ("threshold",),
-        "percent of the messages of this hour and the one before",
         5,
         (0.1, 100),
         ends=True,
@@ -143,7 +130,6 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
     Trigger.REFUSED_RATE: TriggerInfo(
         "ingestion.refused",
         ("threshold",),
-        "percent of the requests of this hour and the one before",
         5,
         (0.1, 100),
         ends=True,
@@ -151,7 +137,6 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
     Trigger.INBOX_OLD: TriggerInfo(
         "ingestion.inbox_old",
         ("threshold",),
-        "minutes that the oldest message has waited",
         5,
         (1, 10_000),
         ends=True,
@@ -161,7 +146,6 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
     Trigger.FORECAST_FALLING: TriggerInfo(
         "product.forecast_falling",
         ("threshold",),
-        "percent less for the next three months than at the beginning of this month",
         10,
         (1, 100),
         ends=True,

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from django.conf import settings
 from django.contrib import admin, messages
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -13,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from access.admin.products import ProductAdmin, Section
-from access.pages.pages import ChoosingAdmin, ExtraView, OutboundFormAdmin, PageAction
+from access.pages.pages import ExtraView, OutboundFormAdmin, PageAction
 from access.pages.place import requested_product
 from access.pages.scoping import ProductFilter
 from access.trail.models_followed import follow
@@ -52,7 +50,7 @@ def _has_two_secrets(destination: Destination) -> bool:
 
 
 @admin.register(Destination)
-class DestinationAdmin(OutboundFormAdmin, ChoosingAdmin):
+class DestinationAdmin(OutboundFormAdmin):
     empty_text = (
         "There are no destinations yet. A webhook, a channel of a chat, or an "
         "email address gets the notifications."
@@ -91,8 +89,7 @@ class DestinationAdmin(OutboundFormAdmin, ChoosingAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         if obj is None:
-            names = ["product", "kind", "name", "address"]
-            return [*names, "digest"] if _chosen_kind(request) == Kind.EMAIL else names
+            return ["product", "kind", "name", "address", "digest"]
         fields = ["name", "kind", "address_hint"]
         if not self.has_change_permission(request, obj):
             return [*fields, "digest"] if obj.kind == Kind.EMAIL else fields
@@ -108,22 +105,22 @@ class DestinationAdmin(OutboundFormAdmin, ChoosingAdmin):
         fields = ["name", "digest"] if change else ["product", "kind", "name", "digest"]
         return super().get_form(request, obj, change, **{**kwargs, "fields": fields})
 
-    def is_chosen(self, request: HttpRequest) -> bool:
-        return bool(_chosen_kind(request))
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        initial = super().get_changeform_initial_data(request)
+        return {"product": requested_product(request), **initial}
 
-    def choose_page(self, request: HttpRequest) -> HttpResponse:
-        """Ask for the kind of a new destination."""
-        product = Destination._meta.get_field("product")
-        choices: Any = self.formfield_for_foreignkey(product, request)
-        products: QuerySet[Product] = choices.queryset
-        return self.render_page(
-            request,
-            "admin/notifications/choose_destination.html",
-            "Add destination",
-            products=products,
-            chosen=requested_product(request),
-            kinds=[(kind, label) for kind, label in Kind.choices if _is_offered(kind)],
-        )
+    def form_context(
+        self, request: HttpRequest, context: dict[str, Any], obj: Any
+    ) -> dict[str, Any]:
+        context = context | super().form_context(request, context, obj)
+        return context if obj else context | {"form": context["adminform"].form}
+
+    def add(self, request: HttpRequest, form: DestinationForm) -> Destination:
+        """Add the destination of a valid form, and test it."""
+        destination: Destination = form.instance
+        self.save_model(request, destination, form, change=False)
+        self.log_addition(request, destination, "")
+        return destination
 
     def save_model(self, request: HttpRequest, obj: Destination, form: Any, change: bool) -> None:
         assert isinstance(form, DestinationForm)
@@ -245,16 +242,6 @@ class DestinationAdmin(OutboundFormAdmin, ChoosingAdmin):
             text = "Nothing is sent until you resume it. Messages wait."
             self.message_user(request, text, messages.SUCCESS)
         return redirect(self.view_url("change", destination))
-
-
-def _chosen_kind(request: HttpRequest) -> str:
-    kind = request.POST.get("kind") or request.GET.get("kind", "")
-    return kind if kind in Kind.values else ""
-
-
-def _is_offered(kind: str) -> bool:
-    """Email needs a mail server."""
-    return kind != Kind.EMAIL or settings.HAS_EMAIL
 
 
 def paused_section(request: HttpRequest, product: Product) -> Section:

@@ -1,30 +1,26 @@
 """The forms of destinations and subscriptions."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.core.validators import validate_email
 from django.db.models import QuerySet
-from django.urls import reverse
-from django.utils.html import format_html
 
+from access.pages.reloads import RELOADS, ReloadingForm
 from core.outbound.addresses import MAX_URL_LENGTH, AddressForbidden, check_url
-from engagement.models import Segment
+from engagement.models import Segment, Workspace
 from notifications.delivery import signing
 from notifications.models import Destination, Subscription
 from notifications.models.destinations import address_hint
+from notifications.texts import SCORE_PHRASES, phrase
 from notifications.triggers import TRIGGERS, Trigger, TriggerInfo
+from notifications.watching import conditions
 from notifications.watching.insights import insight_choices
 
 Kind = Destination.Kind
 
-ADDRESS_LABELS = {
-    Kind.WEBHOOK: "URL",
-    Kind.SLACK: "Webhook URL",
-    Kind.TEAMS: "Workflow URL",
-    Kind.EMAIL: "Email address",
-}
 ADDRESS_HELP = {
     Kind.WEBHOOK: "Your endpoint, beginning with https://. It gets signed POST requests, and must "
     "answer each with a status from 200 to 299 within 15 seconds.",
@@ -35,46 +31,61 @@ ADDRESS_HELP = {
 }
 MAX_DESTINATIONS, MAX_SUBSCRIPTIONS = 50, 100
 KEEP_HELP = " Leave it empty to keep the address."
+# What the choice of a destination begins with that the form makes.
+NEW = "new:"
+FIRST_TRIGGER = "score_crossed:down"
 
 
 class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A destination of a kind that the previous page chose."""
+    """A destination. Of a new one, the page shows what helps with each kind."""
 
     address = forms.CharField(max_length=MAX_URL_LENGTH)
 
     class Meta:
         model = Destination
         fields = ["product", "kind", "name", "digest"]
-        widgets = {"kind": forms.HiddenInput}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        kind = self._kind()
-        if "kind" in self.fields and self.instance.pk:
-            del self.fields["kind"]
-        if kind != Kind.EMAIL:
-            self.fields.pop("digest", None)
-        address = self.fields.get("address")
-        if kind is None or address is None:
+        fields: dict[str, Any] = self.fields
+        kind = self.kind
+        if "kind" in fields:
+            fields["kind"].choices = offered_kinds()
+        if "product" in fields:
+            fields["product"].empty_label = None
+        if "digest" in fields:
+            fields["digest"].required = False
+        if self.instance.pk and kind != Kind.EMAIL:
+            fields.pop("digest", None)
+        address = fields.get("address")
+        if address is None:
             return
-        address.label, address.help_text = ADDRESS_LABELS[kind], ADDRESS_HELP[kind]
         # Nobody reads a stored address: that of a chat is a secret.
         address.widget.attrs.update({"class": "vTextField", "autocomplete": "off"})
-        if self.instance.pk:
+        if self.instance.pk and kind:
             address.required = False
-            address.help_text += KEEP_HELP
+            address.help_text = ADDRESS_HELP[kind] + KEEP_HELP
             address.widget.attrs["placeholder"] = self.instance.address_hint
 
-    def _kind(self) -> Kind | None:
+    @property
+    def kind(self) -> Kind | None:
         data = self.data if self.is_bound else self.initial
         value = self.instance.kind or data.get("kind", "")
         return Kind(value) if value in Kind.values else None
+
+    @property
+    def address_help(self) -> dict[Kind, str]:
+        return ADDRESS_HELP
+
+    def clean_digest(self) -> str:
+        digest: str = self.cleaned_data["digest"]
+        return digest if digest and self.kind == Kind.EMAIL else Destination.Digest.NONE
 
     def clean_address(self) -> str:
         address: str = self.cleaned_data["address"].strip()
         if not address:
             return address
-        if self._kind() == Kind.EMAIL:
+        if self.kind == Kind.EMAIL:
             if not settings.HAS_EMAIL:
                 text = "The service has no mail server. Ask the operator to set EDS_EMAIL_URL."
                 raise forms.ValidationError(text)
@@ -120,135 +131,220 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
         return changed
 
 
-class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A subscription with the parameters of a trigger that the previous page chose."""
+class InlineDestinationForm(DestinationForm):
+    """A destination that is made together with its first subscription."""
+
+    class Meta(DestinationForm.Meta):
+        fields = ["name", "digest"]
+
+
+class TriggerSelect(forms.Select):
+    """Says of each trigger what the sentence needs besides, for the style sheet."""
+
+    def create_option(self, name: str, value: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        option: dict[str, Any] = super().create_option(name, value, *args, **kwargs)
+        trigger = _parts(str(value))[0]
+        if trigger in Trigger.values:
+            info = TRIGGERS[Trigger(trigger)]
+            needs = {"segment", "insight", "threshold"} & set(info.parameters)
+            needs |= set() if info.is_about_product else {"who"}
+            needs |= {"accounts"} if info.is_about_accounts else set()
+            option["attrs"]["data-needs"] = " ".join(sorted(needs))
+        return option
+
+
+class SubscriptionForm(ReloadingForm):
+    """A subscription as a sentence: When [who] [trigger] [threshold], tell [destination].
+
+    It shows the segments of one workspace. All inputs are on the page, and those count that the
+    trigger has."""
+
+    who = forms.ChoiceField(label="Who", required=False)
+    trigger = forms.ChoiceField(label="What happens", widget=TriggerSelect)
+    segment = forms.ModelChoiceField(
+        Segment.objects.none(), required=False, empty_label="Choose a segment"
+    )
+    insight = forms.ChoiceField(choices=insight_choices, required=False)
+    threshold = forms.FloatField(
+        required=False, label="Value", widget=forms.NumberInput(attrs={"placeholder": "usual"})
+    )
+    destination = forms.ChoiceField(label="Tell")
 
     class Meta:
         model = Subscription
-        fields = [
-            "workspace",
-            "trigger",
-            "scope",
-            "segment",
-            "insight",
-            "direction",
-            "threshold",
-            "filter_segment",
-            "destination",
-            "quiet_hours",
-            "tells_changed_rules",
-            "traits",
-            "is_enabled",
-        ]
-        widgets = {"workspace": forms.HiddenInput, "trigger": forms.HiddenInput}
-
-    is_chosen = False
+        fields = ["workspace", "quiet_hours", "tells_changed_rules", "traits", "is_enabled"]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if not self.instance.pk and not self._set_parent():
+        self.before = _definition(self.instance)
+        self.new: InlineDestinationForm | None = None
+        if "workspace" not in self.fields:
+            # Somebody may only look.
             return
-        self.is_chosen = True
-        for name in ("workspace", "trigger"):
-            if self.instance.pk:
-                self.fields.pop(name, None)
-        self._limit_fields(TRIGGERS[Trigger(self.instance.trigger)])
+        self.place = self._workspace()
+        if self.place is not None:
+            self._offer(self.place)
+            self._set_initial()
+        for name in ("who", "trigger", "segment", "insight", "threshold", "destination"):
+            self.fields[name].widget.attrs["aria-label"] = str(self[name].label)
 
-    def _set_parent(self) -> bool:
-        """Set the workspace and trigger that were chosen on the previous page, if valid."""
-        data = self.data if self.is_bound else self.initial
-        try:
-            workspace = self.fields["workspace"].clean(data.get("workspace"))
-            trigger = self.fields["trigger"].clean(data.get("trigger"))
-        except (forms.ValidationError, KeyError):
-            return False
-        self.instance.product, self.instance.workspace = workspace.product, workspace
-        self.instance.trigger = trigger
-        return True
+    def _workspace(self) -> Workspace | None:
+        """The workspace whose segments the form offers."""
+        field: Any = self.fields["workspace"]
+        field.empty_label, field.required = None, True
+        field.widget.attrs |= RELOADS
+        if self.instance.product_id:
+            field.queryset = field.queryset.filter(product=self.instance.product_id)
+        choice = self.data.get("workspace") if self.is_bound else self.initial.get("workspace")
+        rows = list(field.queryset.select_related("product"))
+        self.offers_workspaces = len(rows) > 1
+        matches = [row for row in rows if str(row.pk) == str(choice)]
+        workspace = next(iter([*matches, *rows]), None)
+        if workspace and not self.is_bound:
+            self.initial["workspace"] = workspace.pk
+        return workspace
 
-    def _limit_fields(self, info: TriggerInfo) -> None:
-        for name in ("scope", "segment", "insight", "direction", "threshold"):
-            if name not in info.parameters:
-                self.fields.pop(name, None)
-            elif name in self.fields:
-                self.fields[name].required = True
-        for name in ("filter_segment", "tells_changed_rules", "traits"):
-            if name not in info.parameters:
-                self.fields.pop(name, None)
-        if info.is_about_product and "quiet_hours" in self.fields:
-            self.fields["quiet_hours"].label = "Messages at most"
-        self._limit_choices(info)
+    def _offer(self, workspace: Workspace) -> None:
+        fields: dict[str, Any] = self.fields
+        segments = Segment.objects.filter(workspace=workspace).order_by("id")
+        fields["segment"].queryset = segments
+        fields["segment"].choices = [("", "Choose a segment"), *_by_scope(segments)]
+        fields["who"].choices = [
+            (label, [(scope, f"all {label.lower()}"), *_within(scope, label, segments)])
+            for scope, label in (("account", "Accounts"), ("user", "Users"))
+        ]
+        fields["trigger"].choices = trigger_choices()
+        destinations = Destination.objects.filter(product=workspace.product_id)
+        new = [(f"{NEW}{kind}", f"New: {label} …") for kind, label in offered_kinds()]
+        fields["destination"].choices = [
+            ("", "Choose where"),
+            *((str(each.pk), each.name) for each in destinations),
+            ("Another destination", new),
+        ]
+        choice = str(self.data.get("destination", ""))
+        kind = choice.removeprefix(NEW)
+        is_new = choice.startswith(NEW) and kind in Kind.values
+        destination = Destination(product=workspace.product, kind=kind if is_new else "")
+        self.new = InlineDestinationForm(
+            self.data if is_new else None, instance=destination, prefix="new"
+        )
+        self.is_new = is_new
 
-    def _limit_choices(self, info: TriggerInfo) -> None:
-        own = Segment.objects.filter(workspace=self.instance.workspace_id)
-        if info.is_about_accounts:
-            own = own.filter(scope=Segment.Scope.ACCOUNT)
-        for name, empty in (("segment", "---------"), ("filter_segment", "anywhere")):
-            if isinstance(field := self.fields.get(name), forms.ModelChoiceField):
-                field.queryset = own
-                field.choices = [("", empty), *_by_scope(own)]
-        if "filter_segment" in self.fields:
-            self.fields["filter_segment"].label = "Only if in"
-        if isinstance(field := self.fields.get("destination"), forms.ModelChoiceField):
-            field.queryset = Destination.objects.filter(
-                product=self.instance.product_id, owner=None
-            )
-            if not field.queryset.exists():
-                add = reverse("admin:notifications_destination_add")
-                field.help_text = format_html(
-                    '<a href="{}?product={}">Add a destination</a> first.',
-                    add,
-                    self.instance.product_id,
-                )
-        if "scope" in self.fields:
-            choices = [("account", "Accounts"), ("user", "Users")]
-            self.fields["scope"] = forms.ChoiceField(choices=choices, label="Of")
-        if "direction" in self.fields:
-            # A fall is what most want to know. The first choice is the default.
-            choices = list(reversed(Subscription.Direction.choices))
-            self.fields["direction"] = forms.ChoiceField(choices=choices)
-        if "insight" in self.fields:
-            self.fields["insight"] = forms.ChoiceField(choices=insight_choices())
-        if "threshold" in self.fields:
-            low, high = info.bounds
-            self.fields["threshold"] = forms.FloatField(
-                min_value=low,
-                max_value=high,
-                label=info.label,
-                help_text=f"{info.unit[:1].upper()}{info.unit[1:]}." if info.unit else "",
-                initial=info.default,
-                step_size=1 if info.is_whole else None,
-            )
+    def _set_initial(self) -> None:
+        stored = self.instance
+        if stored.pk:
+            scope = stored.segment.scope if stored.segment else stored.scope or "account"
+            segment = stored.filter_segment_id
+            self.initial = {
+                **self.initial,
+                "who": f"{scope}:{segment}" if segment else scope,
+                "trigger": ":".join(filter(None, (stored.trigger, stored.direction))),
+                "segment": stored.segment_id,
+                "insight": stored.insight,
+                "threshold": stored.threshold,
+                "destination": str(stored.destination_id),
+            }
+        self.initial.setdefault("who", "account")
+        self.initial.setdefault("trigger", FIRST_TRIGGER)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        filter_segment = cleaned.get("filter_segment")
-        if filter_segment is not None and filter_segment.scope != self._scope(cleaned):
-            text = "Choose a segment of the same kind: users or accounts."
-            self.add_error("filter_segment", text)
-        product = self.instance.product_id
-        if not self.instance.pk and _has_all(
-            Subscription.objects.all(), product, MAX_SUBSCRIPTIONS
-        ):
+        product = self.place.product_id if self.place else None
+        if not self.instance.pk and _has_all(Subscription, product, MAX_SUBSCRIPTIONS):
             text = f"A product can have at most {MAX_SUBSCRIPTIONS} subscriptions."
             self.add_error(None, f"{text} Delete one that nobody needs.")
+        if self.is_new and self.new is not None and not self.new.is_valid():
+            for name, errors in self.new.errors.items():
+                label = f"{self.new[name].label}: " if name in self.new.fields else ""
+                for error in errors:
+                    self.add_error("destination", f"{label}{error}")
         return cleaned
-
-    def _scope(self, cleaned: dict[str, Any]) -> str:
-        segment = cleaned.get("segment")
-        return segment.scope if segment else cleaned.get("scope") or "account"
 
     def _post_clean(self) -> None:
         super()._post_clean()  # type: ignore[misc]
-        subscription = self.instance
-        if self.is_chosen and TRIGGERS[Trigger(subscription.trigger)].is_about_product:
-            subscription.workspace = None
+        if self.place is None or not self.cleaned_data.get("trigger"):
+            return
+        stored, values = self.instance, self.cleaned_data
+        trigger, direction = _parts(values["trigger"])
+        info = TRIGGERS[Trigger(trigger)]
+        scope, _, within = (values.get("who") or "account").partition(":")
+        stored.product, stored.trigger, stored.direction = self.place.product, trigger, direction
+        stored.workspace = None if info.is_about_product else self.place
+        stored.scope = scope if "scope" in info.parameters else ""
+        stored.filter_segment_id = int(within) if within and not info.is_about_product else None
+        stored.segment = self._chosen_segment(info, scope)
+        stored.insight = values.get("insight", "") if "insight" in info.parameters else ""
+        stored.threshold = self._chosen_threshold(info)
+        if info.is_about_accounts and scope != "account":
+            self.add_error("who", "Choose accounts: only they can have this.")
+        if not self.is_new and values.get("destination"):
+            stored.destination_id = int(values["destination"])
+
+    def _chosen_segment(self, info: TriggerInfo, scope: str) -> Segment | None:
+        segment: Segment | None = self.cleaned_data.get("segment")
+        if "segment" not in info.parameters:
+            return None
+        if segment is None:
+            self.add_error("segment", "Choose the segment.")
+        elif segment.scope != scope:
+            self.add_error("segment", "Choose a segment of the same kind: users or accounts.")
+        return segment
+
+    def _chosen_threshold(self, info: TriggerInfo) -> float | None:
+        """The threshold, by default the usual one."""
+        value: float | None = self.cleaned_data.get("threshold")
+        if "threshold" not in info.parameters or "threshold" in self.errors:
+            return None
+        value, (low, high) = info.default if value is None else value, info.bounds
+        if value is None or not low <= value <= high or (info.is_whole and value % 1):
+            number = "a whole number" if info.is_whole else "a number"
+            self.add_error("threshold", f"Enter {number} from {low:g} to {high:,g}.")
+        return value
 
     @property
     def is_about_something_else(self) -> bool:
         """Whether the next sweep must only look before the subscription notifies of anything."""
-        ignored = {"quiet_hours", "tells_changed_rules", "filter_segment", "traits"}
-        return not self.instance.watch_id or bool(set(self.changed_data) - ignored)
+        return not self.instance.watch_id or self.before != _definition(self.instance)
+
+
+def _definition(subscription: Subscription) -> tuple[Any, ...]:
+    names = ("trigger", "direction", "scope", "insight", "threshold", "is_enabled")
+    ids = ("workspace_id", "segment_id", "destination_id")
+    return tuple(getattr(subscription, name) for name in (*names, *ids))
+
+
+def _parts(choice: str) -> tuple[str, str]:
+    """The trigger and the direction of a choice such as score_crossed:down."""
+    trigger, _, direction = choice.partition(":")
+    return trigger, direction
+
+
+def trigger_choices() -> list[tuple[str, list[tuple[str, str]]]]:
+    """What can happen, in groups, in the words of the form's sentence."""
+    triggers = [each for each in Trigger if each not in SCORE_PHRASES]
+    subjects = [each for each in triggers if not TRIGGERS[each].is_about_product]
+    sources = [each for each in triggers if conditions.has_source(each)]
+    licenses = [each for each in sources if TRIGGERS[each].is_news]
+    products = [each for each in sources if not TRIGGERS[each].is_news]
+    scores = [(f"{name}:{way}", text) for name, ways in SCORE_PHRASES.items() for way, text in ways]
+    groups = [("Licenses", licenses), ("Data and connections", products)]
+    return [
+        ("Users and accounts", [*scores, *((each.value, phrase(each)) for each in subjects)]),
+        *((label, [(each.value, phrase(each)) for each in members]) for label, members in groups),
+    ]
+
+
+def offered_kinds() -> list[tuple[str, str]]:
+    """Email needs a mail server."""
+    return [each for each in Kind.choices if each[0] != Kind.EMAIL or settings.HAS_EMAIL]
+
+
+def _within(scope: str, label: str, segments: Iterable[Segment]) -> list[tuple[str, str]]:
+    return [
+        (f"{scope}:{segment.pk}", f"{label.lower()} in {segment.name}")
+        for segment in segments
+        if segment.scope == scope
+    ]
 
 
 def _has_all(rows: QuerySet[Any], product: Any, most: int) -> bool:

@@ -2,24 +2,19 @@
 
 from typing import Any, ClassVar
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.http import HttpRequest, HttpResponse
 from django.utils.http import urlencode
 
-from access.pages.pages import ChoosingAdmin
-from access.pages.place import requested_product
+from access.pages.pages import OutboundFormAdmin
+from access.pages.place import requested_product, requested_workspace
 from access.pages.scoping import ProductFilter
 from access.trail.models_followed import follow
-from core.ids import parse_id
-from engagement.models import Workspace
+from notifications.admin.destinations import SESSION_KEY, DestinationAdmin
 from notifications.admin.forms import SubscriptionForm
 from notifications.models import Destination, OutboxMessage, Subscription
 from notifications.texts import describe_subscription
-from notifications.triggers import TRIGGERS, Trigger
-from notifications.watching import conditions
-from notifications.watching.insights import insight_choices
 from notifications.watching.watches import assign_watch
 
 follow(
@@ -36,11 +31,13 @@ LISTED_MESSAGES = 10
 
 
 @admin.register(Subscription)
-class SubscriptionAdmin(ChoosingAdmin):
+class SubscriptionAdmin(OutboundFormAdmin):
     empty_text = (
         "There are no subscriptions yet. One tells people or programs of a "
         "change: for example, that an account enters a segment."
     )
+    # Of a destination that is made with it.
+    credential_fields = ("new-address",)
     form = SubscriptionForm
     list_display = ["text", "destination", "state_label", "workspace", "product"]
     list_display_links = ["text"]
@@ -81,95 +78,68 @@ class SubscriptionAdmin(ChoosingAdmin):
     # --- The form -----------------------------------------------------------------------------
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        trigger = obj.trigger if obj else _chosen_trigger(request)
-        parameters = TRIGGERS[Trigger(trigger)].parameters if trigger in TRIGGERS else ()
-        names = [name for name in SubscriptionForm.Meta.fields if name not in _CONDITIONAL]
-        names[2:2] = [name for name in _CONDITIONAL if name in parameters]
-        if obj is None:
-            return names
-        return [name for name in names if name not in ("workspace", "trigger")]
+        if obj and not self.has_change_permission(request, obj):
+            return ["text", "destination", *SubscriptionForm.Meta.fields]
+        return [*SubscriptionForm.base_fields]
 
-    def is_chosen(self, request: HttpRequest) -> bool:
-        return bool(request.GET.get("workspace") and _chosen_trigger(request))
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return ["text"]
 
-    def choose_page(self, request: HttpRequest) -> HttpResponse:
-        """Ask for the trigger and the workspace of a new subscription."""
-        field = Subscription._meta.get_field("workspace")
-        choices: Any = self.formfield_for_foreignkey(field, request)
-        workspaces: QuerySet[Workspace] = choices.queryset.select_related("product")
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        initial = super().get_changeform_initial_data(request)
+        return {**initial, "workspace": requested_workspace(request)}
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        # The form declares the parts of the sentence itself.
+        kwargs["fields"] = SubscriptionForm.Meta.fields
+        form: Any = super().get_form(request, obj, change, **kwargs)
+        # Of the product that the page is about, if it is about one.
         product = requested_product(request)
-        if product is not None:
-            workspaces = workspaces.filter(product=product)
-        return self.render_page(
-            request,
-            "admin/notifications/choose_subscription.html",
-            "Add subscription",
-            workspaces=workspaces,
-            groups=_trigger_groups(),
-            destination=parse_id(request.GET.get("destination", "")),
-        )
+        workspaces: Any = form.base_fields.get("workspace")
+        if obj is None and product is not None and workspaces:
+            workspaces.queryset = workspaces.queryset.filter(product=product)
+        return form
 
     def form_context(
         self, request: HttpRequest, context: dict[str, Any], obj: Any
     ) -> dict[str, Any]:
         form = context["adminform"].form
-        if obj is None and not form.is_chosen:
-            # Only a made-up URL lacks a valid workspace.
-            raise Http404
         return {
             **super().form_context(request, context, obj),
-            "subscription": form.instance,
-            "is_about_product": TRIGGERS[Trigger(form.instance.trigger)].is_about_product,
+            "form": form if "workspace" in form.fields else None,
+            "title": describe_subscription(obj) if obj else "Add notification",
         }
 
     def page_context(self, request: HttpRequest, obj: Subscription) -> dict[str, Any]:
         log = OutboxMessage.objects.filter(subscription=obj).order_by("-id")
-        return {
-            "title": describe_subscription(obj),
-            "log": log[:LISTED_MESSAGES],
-            "state_label": self.state_label(obj),
-        }
+        return {"log": log[:LISTED_MESSAGES], "state_label": self.state_label(obj)}
 
     def save_model(self, request: HttpRequest, obj: Subscription, form: Any, change: bool) -> None:
+        assert isinstance(form, SubscriptionForm)
+        if form.is_new and form.new is not None:
+            obj.destination = self._destinations.add(request, form.new)
         obj.save()
         if form.is_about_something_else:
             assign_watch(obj)
 
+    @property
+    def _destinations(self) -> DestinationAdmin:
+        admin = self.admin_site.get_model_admin(Destination)
+        assert isinstance(admin, DestinationAdmin)
+        return admin
+
+    def saved_text(self, request: HttpRequest, obj: Subscription) -> str:
+        return f"{obj.destination} is told: {describe_subscription(obj)}."
+
     def response_add(
         self, request: HttpRequest, obj: Subscription, post_url_continue: str | None = None
     ) -> HttpResponse:
-        return self._to_list(request, obj)
+        return self.response_change(request, obj)
 
-    def response_change(self, request: HttpRequest, obj: Subscription) -> HttpResponse:
-        return self._to_list(request, obj)
-
-    def _to_list(self, request: HttpRequest, obj: Subscription) -> HttpResponse:
-        """Redirect to the subscriptions of the product."""
-        text = f"{obj.destination} is told: {describe_subscription(obj)}."
-        self.message_user(request, text, messages.SUCCESS)
-        query = urlencode({"product__id__exact": obj.product_id})
-        return redirect(f"{self.view_url('changelist')}?{query}")
-
-
-_CONDITIONAL = ["scope", "segment", "insight", "direction", "threshold"]
-_CONDITIONAL += ["filter_segment", "tells_changed_rules", "traits"]
-
-
-def _chosen_trigger(request: HttpRequest) -> str:
-    trigger = request.POST.get("trigger") or request.GET.get("trigger", "")
-    return trigger if trigger in Trigger.values else ""
-
-
-def _trigger_groups() -> list[tuple[str, list[tuple[str, str]]]]:
-    """The triggers to choose from, in groups."""
-    needs_insights = {Trigger.INSIGHT_STARTED, Trigger.INSIGHT_ENDED}
-    triggers = [each for each in Trigger if each not in needs_insights or insight_choices()]
-    subjects = [each for each in triggers if not TRIGGERS[each].is_about_product]
-    sources = [each for each in triggers if conditions.has_source(each)]
-    licenses = [each for each in sources if TRIGGERS[each].is_news]
-    products = [each for each in sources if not TRIGGERS[each].is_news]
-    return [
-        ("Users and accounts", [(each.value, each.label) for each in subjects]),
-        ("Licenses", [(each.value, each.label) for each in licenses]),
-        ("Data and connections", [(each.value, each.label) for each in products]),
-    ]
+    def after_saving(self, request: HttpRequest, obj: Subscription) -> str:
+        """The subscriptions of the product, or the secret of a new webhook."""
+        if request.session.get(SESSION_KEY) == obj.destination_id:
+            return self._destinations.view_url("change", obj.destination)
+        return f"{self.view_url('changelist')}?{urlencode({'product__id__exact': obj.product_id})}"

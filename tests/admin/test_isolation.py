@@ -154,6 +154,7 @@ def test_no_subscription_is_about_or_tells_another_product(
 ) -> None:
     own = {
         "trigger": "segment_left",
+        "who": "user",
         "workspace": acme_rows.workspace.pk,
         "segment": acme_rows.segment.pk,
         "destination": acme_rows.subscription.destination_id,
@@ -162,7 +163,7 @@ def test_no_subscription_is_about_or_tells_another_product(
     theirs = {
         "workspace": globex_rows.workspace.pk,
         "segment": globex_rows.segment.pk,
-        "filter_segment": globex_rows.segment.pk,
+        "who": f"user:{globex_rows.segment.pk}",
         "destination": globex_rows.subscription.destination_id,
     }
     address = reverse("admin:notifications_subscription_add")

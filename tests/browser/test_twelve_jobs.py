@@ -16,9 +16,14 @@ from engagement.messages import Group, Identify, ReceivedMessage, Track
 from engagement.models import Product, Segment
 from engagement.recording.record import record
 from engagement.rescoring.rescore import rescore
+from notifications.models import Subscription
 from tests.browser.browsing import Browser
 from tests.browser.conftest import LogIn
 from tests.browser.test_navigation import press_keys
+from tests.notifications.conftest import receiver
+from tests.notifications.receiver import Receiver
+
+__all__ = ["receiver"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -61,6 +66,18 @@ def job(browser: Browser, clicks: int) -> Iterator[None]:
     yield
     assert browser.clicks - before == clicks
     assert browser.complaints() == []
+
+
+@pytest.fixture
+def paying(scored: Product) -> Segment:
+    segment: Segment = scored.workspaces.get().segments.create(
+        name="Paying",
+        scope="account",
+        conditions=[
+            {"kind": "trait", "trait": "am.licenseType", "operator": "is", "value": "COMMERCIAL"}
+        ],
+    )
+    return segment
 
 
 def names(browser: Browser) -> list[str]:
@@ -153,3 +170,35 @@ def _change(browser: Browser, product: Product) -> None:
         browser.follow("Invite")
         browser.press("input[value=Invite]")
         assert browser.find(".eds-invite-link").text
+
+
+def choose(browser: Browser, selector: str, text: str) -> None:
+    """Choose in a field by a click, which counts."""
+    option = browser.find(selector).find_element(By.XPATH, f'.//option[.="{text}"]')
+    browser.click(option)
+
+
+def test_slack_is_told_of_a_paying_account_that_falls_below_40_in_four_clicks_on_one_page(
+    as_member: LogIn, paying: Segment, receiver: Receiver
+) -> None:
+    """Thirteen clicks on six pages before. Here each choice in a field counts, too."""
+    browser = as_member("manager")
+    product = paying.workspace.product_id
+    browser.open(f"/admin/notifications/subscription/add/?product={product}")
+    before, page = browser.clicks, browser.path
+    assert not browser.find(".eds-new").is_displayed()
+    choose(browser, "#id_who", "accounts in Paying")
+    browser.fill("id_threshold", "40")
+    choose(browser, "#id_destination", "New: Slack …")
+    assert browser.find("[data-kind=slack]").is_displayed()
+    assert not browser.find("[data-kind=email]").is_displayed()
+    browser.fill("id_new-address", receiver.url)
+    browser.fill("id_new-name", "CS channel")
+    assert browser.path == page
+    browser.press(".submit-row input[name=_save]")
+    assert browser.clicks - before == 3
+    sentence = "CS channel is told: Scores of accounts fall below 40, if in Paying."
+    assert sentence in browser.text
+    assert receiver.received and browser.complaints() == []
+    subscription = Subscription.objects.get()
+    assert (subscription.filter_segment, subscription.threshold) == (paying, 40)
