@@ -10,13 +10,14 @@ from django import forms
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Field, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils.http import urlencode
 
-from access.pages.pages import ChoosingAdmin, ExtraView, PageAction
+from access.pages.pages import ExtraView, PageAction, PageAdmin
+from access.pages.place import find_place, requested_workspace
+from access.pages.reloads import RELOADS
 from access.pages.scoping import deferred_script, visible_products
 from access.pages.subject_urls import subject_list_url, trait_values_url
 from console.rules import previews
@@ -41,12 +42,12 @@ COUNT_TIMEOUT_SECONDS = 5.0
 
 
 class SegmentForm(RuleForm):
-    """A custom segment's name and rule. ``rows`` is None until a workspace is chosen."""
+    """A custom segment's name and rule. ``rows`` is None without any workspace."""
 
     class Meta:
         model = Segment
         fields = ["workspace", "scope", "name"]
-        widgets = {"workspace": forms.HiddenInput, "scope": forms.HiddenInput}
+        labels = {"scope": "Type"}
 
     # Set by the admin: the rule of the segment to duplicate.
     copied_rule: Rule | None = None
@@ -63,14 +64,20 @@ class SegmentForm(RuleForm):
             )
 
     def _set_parent(self) -> None:
-        """Set the workspace and scope that were chosen on the previous page, if they are valid."""
+        """Set the workspace and the scope whose conditions the page offers: the chosen ones."""
         data = self.data if self.is_bound else self.initial
-        try:
-            workspace = self.fields["workspace"].clean(data.get("workspace"))
-            scope = self.fields["scope"].clean(data.get("scope"))
-        except forms.ValidationError:
-            return
-        self.instance.workspace, self.instance.scope = workspace, scope
+        fields: dict[str, Any] = self.fields
+        fields["workspace"].empty_label = None
+        fields["scope"].choices = Segment.Scope.choices[::-1]
+        for name in ("workspace", "scope"):
+            fields[name].widget.attrs |= RELOADS
+        rows = list(fields["workspace"].queryset.select_related("product"))
+        choices = [row for row in rows if str(row.pk) == str(data.get("workspace"))]
+        if workspace := next(iter([*choices, *rows]), None):
+            scope = data.get("scope")
+            self.instance.workspace = workspace
+            self.instance.scope = scope if scope in Segment.Scope.values else Segment.Scope.ACCOUNT
+            self.initial["workspace"], self.initial["scope"] = workspace.pk, self.instance.scope
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
@@ -155,7 +162,7 @@ class TypeFilter(admin.ChoicesFieldListFilter):
 
 
 @admin.register(Segment)
-class SegmentAdmin(ChoosingAdmin):
+class SegmentAdmin(PageAdmin):
     empty_text = (
         "There are no segments yet. One groups the users or accounts that match its conditions."
     )
@@ -229,25 +236,12 @@ class SegmentAdmin(ChoosingAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
-            return ["workspace", "scope", "name"]
+            return [("scope", "workspace"), "name"]
         fields = ["name", "workspace", "scope_label"]
         return fields if self.has_change_permission(request, obj) else [*fields, "rule"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return ["workspace", "scope_label", "rule"] if obj else []
-
-    def is_chosen(self, request: HttpRequest) -> bool:
-        return bool(request.GET.get("workspace") and request.GET.get("scope"))
-
-    def choose_page(self, request: HttpRequest) -> HttpResponse:
-        """Ask for the workspace and scope of a new segment."""
-        return self.render_page(
-            request,
-            "admin/engagement/choose_segment.html",
-            "Add segment",
-            workspaces=self._workspaces_to_choose(request),
-            scopes=Segment.Scope.choices,
-        )
 
     def _workspaces_to_choose(self, request: HttpRequest) -> QuerySet[Workspace]:
         field = Segment._meta.get_field("workspace")
@@ -255,12 +249,20 @@ class SegmentAdmin(ChoosingAdmin):
         rows: QuerySet[Workspace] = choices.queryset
         return rows.select_related("product")
 
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        initial = super().get_changeform_initial_data(request)
+        return {**initial, "workspace": requested_workspace(request)}
+
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
     ) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
         if obj is None:
             form.copied_rule = self._copied_rule(request)
+            product = find_place(request).product_id
+            workspaces = form.base_fields["workspace"]
+            if product is not None:
+                workspaces.queryset = workspaces.queryset.filter(product=product)
         return form
 
     def _copied_rule(self, request: HttpRequest) -> Rule | None:
@@ -280,11 +282,8 @@ class SegmentAdmin(ChoosingAdmin):
         obj.save(update_fields=update_fields if change else None)
         counts.invalidate([obj.workspace.scores_id] if obj.workspace.scores_id else [])
 
-    def response_post_save_add(self, request: HttpRequest, obj: Segment) -> HttpResponseRedirect:
-        return redirect(_members_url(obj))
-
-    def response_post_save_change(self, request: HttpRequest, obj: Segment) -> HttpResponseRedirect:
-        return redirect(_members_url(obj))
+    def after_saving(self, request: HttpRequest, obj: Segment) -> str:
+        return _members_url(obj)
 
     def page_actions(self, request: HttpRequest, obj: Segment) -> Sequence[PageAction]:
         if not self.has_add_permission(request):
@@ -297,11 +296,11 @@ class SegmentAdmin(ChoosingAdmin):
     ) -> dict[str, Any]:
         form = context["adminform"].form
         if form.rows is None:
-            # Only a made-up URL or form lacks a valid workspace.
-            raise Http404
+            return {"has_workspace": False}
         segment: Segment = form.instance
         return {
             **super().form_context(request, context, obj),
+            "has_workspace": True,
             "rows": form.rows if obj is None or self.has_change_permission(request, obj) else None,
             "segment": segment,
             "preview": self._preview(segment.workspace, form.rows, segment),

@@ -7,7 +7,7 @@ one goes on after the last part that was stored.
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
@@ -19,8 +19,8 @@ from core.jobs.backoff import Backoff
 from core.jobs.run import LeaseLost
 from core.models import Job
 from core.retention import Retention, days
-from engagement.models import CachedCounts
-from exports import cursors, schedule
+from engagement.models import CachedCounts, Workspace
+from exports import cursors, schedule, tables
 from exports.cursors import Cursor
 from exports.models import ExportFile, ExportRun, Extent, ScheduledExport, Table
 from exports.tables import TABLES
@@ -93,6 +93,24 @@ def stop_unfinished(export: ScheduledExport, reason: str, now: datetime) -> None
             jobs.end(KIND, run.pk)
             ended = ExportRun.objects.filter(pk=run.pk, state__in=ExportRun.UNFINISHED)
             ended.update(state=State.STOPPED, finished_at=now, error=reason, lease=None)
+
+
+class Preview(NamedTuple):
+    """The first rows of a file of the table, as texts."""
+
+    table: Table
+    columns: list[str]
+    rows: list[list[str]]
+
+
+def preview(export: ScheduledExport, table: str, now: datetime) -> Preview | None:
+    """What a file of one of the export's tables would begin with. None without scores."""
+    workspace = Workspace.objects.select_related("scores").get(pk=export.workspace_id)
+    if workspace.scores is None or workspace.scores.scored_day is None:
+        return None
+    name = Table(table if table in export.tables else export.tables[0])
+    rows = tables.preview(name, workspace.scores, cursors.current_cursor(workspace, 0, now))
+    return Preview(name, [column.name for column in TABLES[name].columns], rows)
 
 
 # --- Jobs -----------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from exports.models import Table
 # A row is as long as the columns of its table.
 Row: TypeAlias = Sequence[Any]
 
-ROWS_PER_FETCH = 2_000
+ROWS_PER_FETCH, PREVIEW_ROWS = 2_000, 5
 # Fewer, because each reads the counts of two months.
 SCORED_PER_FETCH = 500
 
@@ -47,11 +47,13 @@ class Chunk(NamedTuple):
 class Span(NamedTuple):
     """What a run exports: all rows, or with ``since`` those that changed, as they are at ``until``.
 
-    ``score_set`` shows the scores of ``until``."""
+    ``score_set`` shows the scores of ``until``. A chunk has about as many subjects as ``at_once``.
+    """
 
     score_set: ScoreSet
     since: Cursor | None
     until: Cursor
+    at_once: int = ROWS_PER_FETCH
 
 
 class TableInfo(NamedTuple):
@@ -63,6 +65,12 @@ class TableInfo(NamedTuple):
 def read_chunk(table: str, span: Span, after: int) -> Chunk:
     """The rows of the table from the first subject after this id on."""
     return TABLES[Table(table)].read(span, after)
+
+
+def preview(table: str, score_set: ScoreSet, until: Cursor) -> list[list[str]]:
+    """The first rows of a complete file of the table, as CSV has their values."""
+    chunk = read_chunk(table, Span(score_set, None, until, PREVIEW_ROWS), 0)
+    return [list(map(format_value, row)) for row in chunk.rows[:PREVIEW_ROWS]]
 
 
 # --- Users and accounts ---------------------------------------------------------------------
@@ -116,7 +124,7 @@ def _subject_table(scope: Scope, columns: Sequence[SubjectColumn]) -> TableInfo:
             facts = Facts(row, getattr(row, scope), compute_scores(row, span.score_set))
             present[kind.subject_id(row)] = [*(each.value(facts) for each in columns), False]
         chunk = [present.get(id, (id, *empty, True)) for id in ids]
-        return Chunk(chunk, ids[-1] if len(ids) == ROWS_PER_FETCH else None)
+        return Chunk(chunk, ids[-1] if len(ids) == span.at_once else None)
 
     return TableInfo(scope, (*_described(columns), _DELETED), read)
 
@@ -129,7 +137,7 @@ def _read_rows(kind: SubjectKind, span: Span, after: int) -> tuple[list[int], li
     rows = kind.engagement_rows(span.score_set).select_related(kind.scope).only(*columns)
     rows = with_facts(rows, span.score_set, kind).order_by(kind.id_column)
     if span.since is None:
-        page = list(rows.filter(**{f"{kind.id_column}__gt": after})[:ROWS_PER_FETCH])
+        page = list(rows.filter(**{f"{kind.id_column}__gt": after})[: span.at_once])
         return [kind.subject_id(row) for row in page], page
     ids = changes.candidate_ids(
         span.score_set,
@@ -137,7 +145,7 @@ def _read_rows(kind: SubjectKind, span: Span, after: int) -> tuple[list[int], li
         span.since.stamp,
         span.since.benchmarks(kind.scope),
         after,
-        ROWS_PER_FETCH,
+        span.at_once,
     )
     return ids, list(rows.filter(**{f"{kind.id_column}__in": ids}))
 
@@ -158,7 +166,8 @@ def _day_scores(scope: Scope) -> "Callable[[Span, int], Chunk]":
         rows = kind.engagement_rows(span.score_set).select_related(kind.scope)
         rows = rows.filter(**{f"{kind.id_column}__gt": after}).order_by(kind.id_column)
         rows = rows.only(*_ENGAGEMENT, f"{kind.path}external_id")
-        page = list(rows[:SCORED_PER_FETCH])
+        size = min(SCORED_PER_FETCH, span.at_once)
+        page = list(rows[:size])
         scores = recent_scores(span.score_set, kind, page)
         chunk = [
             (day, kind.subject_id(row), tracking_id, tracking_id, score)
@@ -166,7 +175,7 @@ def _day_scores(scope: Scope) -> "Callable[[Span, int], Chunk]":
             for tracking_id in [getattr(row, scope).external_id]
             for day, score in _days(span, scores[kind.subject_id(row)])
         ]
-        more = len(page) == SCORED_PER_FETCH
+        more = len(page) == size
         return Chunk(chunk, kind.subject_id(page[-1]) if more else None)
 
     return read

@@ -4,23 +4,21 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.contrib.admin.utils import flatten
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from access.pages.pages import ChoosingAdmin, ExtraView, OutboundFormAdmin, PageAction
+from access.pages.pages import ExtraView, OutboundFormAdmin, PageAction
 from access.pages.place import find_place
 from access.pages.scoping import ProductFilter
 from access.trail.models_followed import follow
 from core.fields import DecryptionError
-from core.ids import parse_id
-from engagement.models import Workspace
 from exports import runs, schedule, tasks
 from exports.admin.forms import SECRETS, STORE_FIELDS, ScheduledExportForm
 from exports.models import ExportRun, ScheduledExport, Table
-from exports.stores import StoreError, folders, verify
+from exports.stores import StoreError, verify
 
 Kind, State = ScheduledExport.StoreKind, ExportRun.State
 LISTED_RUNS = 20
@@ -44,7 +42,7 @@ follow(
 
 
 @admin.register(ScheduledExport)
-class ScheduledExportAdmin(OutboundFormAdmin, ChoosingAdmin):
+class ScheduledExportAdmin(OutboundFormAdmin):
     empty_text = (
         "There are no scheduled exports yet. One writes accounts, users, and "
         "scores to files, every day or every week."
@@ -92,52 +90,29 @@ class ScheduledExportAdmin(OutboundFormAdmin, ChoosingAdmin):
     # --- The form -----------------------------------------------------------------------------
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        kind = obj.store_kind if obj else _chosen_kind(request)
-        names = ["name", "tables", "extent", "format", "schedule", "weekday", "hour", "is_enabled"]
+        kind = Kind(obj.store_kind) if obj else _chosen_kind(request)
+        store = STORE_FIELDS[kind]
+        what = ["name", "tables", ("extent", "format"), ("schedule", "weekday", "hour")]
         if obj and not self.has_change_permission(request, obj):
             # Django shows the stored names of the tables.
-            names[names.index("tables")] = "tables_label"
-            return [*names, *(name for name in STORE_FIELDS[Kind(kind)] if name not in SECRETS)]
-        store_fields = STORE_FIELDS[Kind(kind)] if kind else ()
-        return [*names, *store_fields, *(() if obj else ("workspace", "store_kind"))]
+            what[what.index("tables")] = "tables_label"
+            return [*what, "is_enabled", *(name for name in store if name not in SECRETS)]
+        return [*([] if obj else [("workspace", "store_kind")]), *what, "is_enabled", *store]
 
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
     ) -> Any:
         # The form declares the keys itself.
-        fields = [name for name in self.get_fields(request, obj) if name not in SECRETS]
-        return super().get_form(request, obj, change, **{**kwargs, "fields": fields})
+        names = flatten(self.get_fields(request, obj))
+        kwargs["fields"] = [name for name in names if name not in SECRETS]
+        form: Any = super().get_form(request, obj, change, **kwargs)
+        product, workspaces = find_place(request).product_id, form.base_fields.get("workspace")
+        if obj is None and product is not None and workspaces:
+            workspaces.queryset = workspaces.queryset.filter(product=product)
+        return form
 
-    def is_chosen(self, request: HttpRequest) -> bool:
-        return bool(request.GET.get("workspace") and _chosen_kind(request))
-
-    def _workspaces(self, request: HttpRequest) -> QuerySet[Workspace]:
-        field = ScheduledExport._meta.get_field("workspace")
-        choices: Any = self.formfield_for_foreignkey(field, request)
-        workspaces: QuerySet[Workspace] = choices.queryset.select_related("product")
-        return workspaces
-
-    def choose_page(self, request: HttpRequest) -> HttpResponse:
-        """Ask for the workspace and the store of a new export."""
-        workspaces = self._workspaces(request)
-        product = find_place(request).product_id
-        if product is not None:
-            workspaces = workspaces.filter(product=product)
-        return self.render_page(
-            request,
-            "admin/exports/choose_export.html",
-            "Add export",
-            workspaces=workspaces,
-            kinds=[(kind, label) for kind, label in Kind.choices if _is_offered(kind)],
-        )
-
-    def form_context(
-        self, request: HttpRequest, context: dict[str, Any], obj: Any
-    ) -> dict[str, Any]:
-        if obj is None and not _is_workspace(request, self._workspaces(request)):
-            # Only a made-up URL lacks a valid workspace.
-            raise Http404
-        return super().form_context(request, context, obj)
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        return {"store_kind": _chosen_kind(request), "workspace": find_place(request).workspace_id}
 
     def save_model(
         self, request: HttpRequest, obj: ScheduledExport, form: Any, change: bool
@@ -198,6 +173,8 @@ class ScheduledExportAdmin(OutboundFormAdmin, ChoosingAdmin):
             "runs": latest,
             "last": last,
             "level": _level(obj, last),
+            "preview": runs.preview(obj, request.GET.get("table", ""), timezone.now()),
+            "tables": [(table, Table(table).label) for table in obj.tables],
         }
 
     # --- Buttons ------------------------------------------------------------------------------
@@ -272,15 +249,7 @@ def _unfinished(export: ScheduledExport) -> bool:
     return export.runs.filter(state__in=ExportRun.UNFINISHED).exists()
 
 
-def _chosen_kind(request: HttpRequest) -> str:
+def _chosen_kind(request: HttpRequest) -> ScheduledExport.StoreKind:
+    """The store whose fields the form of a new export has."""
     kind = request.POST.get("store_kind") or request.GET.get("store_kind", "")
-    return kind if kind in Kind.values and _is_offered(kind) else ""
-
-
-def _is_workspace(request: HttpRequest, workspaces: QuerySet[Workspace]) -> bool:
-    pk = parse_id(request.POST.get("workspace") or request.GET.get("workspace", ""))
-    return pk is not None and workspaces.filter(pk=pk).exists()
-
-
-def _is_offered(kind: str) -> bool:
-    return kind != Kind.FOLDER or folders.is_offered()
+    return Kind(kind) if kind in Kind.values else Kind.S3

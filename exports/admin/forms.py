@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 
+from access.pages.reloads import RELOADS, ReloadingForm
 from core.outbound.addresses import AddressForbidden, check_url
 from exports import files
 from exports.models import ScheduledExport, Table
@@ -23,6 +24,9 @@ MAX_EXPORTS = 20
 _FOLDER = re.compile(r"[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*", re.ASCII)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 _REGION = re.compile(r"[a-z0-9-]+", re.ASCII)
+NO_FOLDER = (
+    "This server offers no folder. Choose a bucket, or ask the operator to set EDS_EXPORT_FOLDER."
+)
 KEEP_HELP = "Leave it empty to keep the stored one."
 FOLDER_HELP = {
     Kind.S3: "The keys of all files begin with it, for example exports/eds. Optional.",
@@ -30,8 +34,8 @@ FOLDER_HELP = {
 }
 
 
-class ScheduledExportForm(forms.ModelForm):  # type: ignore[type-arg]
-    """An export of a workspace to a kind of store, both of which the previous page chose."""
+class ScheduledExportForm(ReloadingForm):
+    """An export of a workspace to a kind of store, whose fields the page has."""
 
     tables = forms.MultipleChoiceField(
         choices=Table.choices, widget=forms.CheckboxSelectMultiple, label="Tables"
@@ -60,8 +64,8 @@ class ScheduledExportForm(forms.ModelForm):  # type: ignore[type-arg]
             "bucket",
             "folder",
         ]
-        widgets = {"workspace": forms.HiddenInput, "store_kind": forms.HiddenInput}
-        labels = {"weekday": "Day, if every week"}
+        widgets = {"store_kind": forms.Select(attrs=RELOADS)}
+        labels = {"weekday": "Day, if every week", "store_kind": "To"}
         help_texts = {
             "endpoint": "For example https://storage.example.com. Empty for AWS.",
             "region": "For example eu-central-1. Empty for us-east-1.",
@@ -71,6 +75,14 @@ class ScheduledExportForm(forms.ModelForm):  # type: ignore[type-arg]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         kind = self.chosen_kind()
+        fields: dict[str, Any] = self.fields
+        if "workspace" in fields:
+            fields["workspace"].empty_label = None
+        if "store_kind" in fields:
+            fields["store_kind"].choices = [
+                each for each in Kind.choices if each[0] != Kind.FOLDER or folders.is_offered()
+            ]
+            fields["store_kind"].error_messages["invalid_choice"] = NO_FOLDER
         if kind is not None and "folder" in self.fields:
             self.fields["folder"].help_text = FOLDER_HELP[kind]
             self.fields["folder"].label = "Prefix" if kind == Kind.S3 else "Folder"
@@ -86,15 +98,6 @@ class ScheduledExportForm(forms.ModelForm):  # type: ignore[type-arg]
         data = self.data if self.is_bound else self.initial
         value = self.instance.store_kind or data.get("store_kind", "")
         return Kind(value) if value in Kind.values else None
-
-    def clean_store_kind(self) -> str:
-        value: str = self.cleaned_data["store_kind"]
-        if value == Kind.FOLDER and not folders.is_offered():
-            raise forms.ValidationError(
-                "This server offers no folder. Choose a bucket, or ask the operator to set "
-                "EDS_EXPORT_FOLDER."
-            )
-        return value
 
     def clean_format(self) -> str:
         value: str = self.cleaned_data["format"]

@@ -93,9 +93,8 @@ def _make_a_segment(browser: Browser, product: Product) -> None:
     enter(browser, "a.addlink", at_most=2)
     browser.wait_until(lambda: "/add/" in browser.path)
     skip_to_content(browser)
-    enter(browser, "input[value=Continue]", at_most=4)
-    browser.wait_for("#id_name")
-    tab_to(browser, "#id_name", at_most=2)
+    # A new row begins in its first text.
+    browser.wait_for("#id_name:focus")
     press_keys(browser, "Away")
     tab_to(browser, ".eds-what select", at_most=4)
     press_keys(browser, "Last")

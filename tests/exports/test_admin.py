@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from access.models import TrailEntry
 from core.models import Job
-from engagement.models import Product, ProductMember
+from engagement.models import Product, ProductMember, User
 from exports import runs, tasks
 from exports.models import ExportRun, ScheduledExport
 from exports.stores.s3 import S3Store
@@ -62,7 +62,8 @@ def test_an_export_to_a_folder_from_the_first_click_to_its_files(
 ) -> None:
     some_history(acme)
     choose = manager.get(reverse(ADD)).content.decode()
-    assert "Folder of the server" in choose and "Acme · Default" in choose
+    assert 'name="secret_access_key"' in choose and "Acme · Default" in choose
+    assert "Folder of the server" in choose
     values = fields(acme, "folder", folder="/team/warehouse/")
     form = manager.get(reverse(ADD), values).content.decode()
     assert 'name="folder"' in form and 'name="secret_access_key"' not in form
@@ -74,6 +75,11 @@ def test_an_export_to_a_folder_from_the_first_click_to_its_files(
     export = ScheduledExport.objects.get()
     assert (export.folder, export.verified_at is not None) == ("team/warehouse", True)
     assert export.next_run_at is not None and export.next_run_at.hour == 3
+    # The first rows of each table, as the file will have them.
+    preview = manager.get(page_of(export), {"table": "users"}).content.decode()
+    first = User.objects.order_by("pk")[0]
+    assert "First rows of the file" in preview and f"<td>{first.external_id}</td>" in preview
+    assert '<th scope="col">score_change_complete_days</th>' in preview
     assert "The run begins in a moment." in press(manager, export, "run_now")
     assert "already under way" in press(manager, export, "run_now")
     run = ExportRun.objects.get()
