@@ -221,13 +221,15 @@ def apply_feature_weights(data: QueryDict, prefix: str, product_id: int | None) 
 
 
 class WeightRow(NamedTuple):
-    """A row of the table of events. ``event`` is None for an event that is not listed."""
+    """A row of the table of events. ``event`` is None for an event that is not listed. A row that
+    is not ``is_shown`` does not match the search."""
 
     form: Any
     event: RecentEvent | None
+    is_shown: bool
 
 
-def weight_rows(formset: Any, recent: RecentEvents) -> list[WeightRow]:
+def weight_rows(formset: Any, recent: RecentEvents, term: str = "") -> list[WeightRow]:
     """The formset's rows: the most frequent events first, and the rows of other events last."""
     events = {event.name: (place, event) for place, event in enumerate(recent.events)}
     last = (len(events), None)
@@ -237,4 +239,7 @@ def weight_rows(formset: Any, recent: RecentEvents) -> list[WeightRow]:
         return events.get(form["event"].value(), last) if is_named else (len(events) + 1, None)
 
     places = sorted(((place(form), form) for form in formset.forms), key=lambda row: row[0][0])
-    return [WeightRow(form, event) for (_, event), form in places]
+    return [
+        WeightRow(form, event, term.lower() in str(form["event"].value() or term).lower())
+        for (_, event), form in places
+    ]

@@ -34,6 +34,8 @@ CHANGE_SOMETHING_MESSAGE = (
 TOO_MANY_USERS_MESSAGE = "These accounts have too many users to score while you wait."
 # The rankings above it do not wait longer for what is good to know.
 PREDICTION_TIMEOUT_SECONDS = 2.0
+# Nor does saving wait longer for a sentence.
+SAVING_TIMEOUT_SECONDS = 1.0
 OUTCOME_NAMES = {
     Kind.RENEWAL: "renewals",
     Kind.MONTHLY_STAY: "monthly stays",
@@ -125,6 +127,24 @@ def form_effect(
         [_compare(scope, previews.get(scope), score_set) for scope in SCOPE_TITLES],
         prediction=_prediction(score_set, definition, today),
     )
+
+
+def count_moved(
+    score_set: ScoreSet | None, form: RuleForm, weights: Any, today: date
+) -> int | None:
+    """How many accounts get another rank by what is about to be saved. None if nobody can say at
+    once."""
+    if score_set is None or not what_if.scores_all(score_set):
+        return None
+    deadline = time.monotonic() + SAVING_TIMEOUT_SECONDS
+    try:
+        with sql.statement_timeout(SAVING_TIMEOUT_SECONDS):
+            previews = what_if.preview_ranking(
+                score_set, _definition(form, weights), today, lambda: time.monotonic() > deadline
+            )
+    except sql.StatementTimeout:
+        return None
+    return previews["account"].moved if "account" in previews else None
 
 
 def _prediction(score_set: ScoreSet, definition: ScoringDefinition, today: date) -> str:

@@ -7,7 +7,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -60,7 +60,9 @@ from engagement.segments import counts
 
 NAME_MISMATCH_MESSAGE = "That is not the workspace's name. Nothing was deleted."
 # Fields that two people may edit at the same time.
+_SHORT = ("lookback_days", "default_weight")
 _OWN_SCORING = ["lookback_days", "half_life_days", "default_weight"]
+_MOVED = "eds.moved"
 CONFLICT_CHECKED_FIELDS = ("name", *_OWN_SCORING, "alarm_level")
 SCORING_FIELDS = {*_OWN_SCORING, "audience"}
 
@@ -72,7 +74,6 @@ class WeightInline(TabularInline):
     form = WeightForm
     formset = WeightFormSet
     template = "admin/engagement/weights.html"
-    extra = 1
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         # The other fields belong to the form, which a read-only row does not have.
@@ -235,9 +236,17 @@ class WorkspaceAdmin(
         if obj and not self.has_change_permission(request, obj):
             fields.append("audience_rule")
             own = ["outcomes_on"]
-        profile, alarms = (None, {"fields": fields}), ("Alarms", {"fields": ["alarm_level"]})
-        outcomes = ("Outcomes", {"fields": own, "description": outcome_forms.DESCRIPTION})
-        return [profile, self.benchmarks, outcomes, alarms] if obj else [profile, alarms]
+        if obj is None:
+            return [(None, {"fields": fields}), ("Alarms", {"fields": ["alarm_level"]})]
+        # What the table of events depends on is above it, and the rest folded below.
+        folded: list[tuple[str, dict[str, Any]]] = [
+            ("Name and half-life", {"fields": [each for each in fields if each not in _SHORT]}),
+            self.benchmarks,
+            ("Alarms", {"fields": ["alarm_level"]}),
+            ("Outcomes", {"fields": own, "description": outcome_forms.DESCRIPTION}),
+        ]
+        short = (None, {"fields": [_SHORT]})
+        return [short, *((title, {**each, "classes": ["collapse"]}) for title, each in folded)]
 
     @admin.display(description="counts", ordering="lookback_days")
     def counting(self, workspace: Workspace) -> str:
@@ -284,9 +293,10 @@ class WorkspaceAdmin(
             recent = self._recent_events(request, workspace)
             context["recent"] = recent
             formset = context["inline_admin_formsets"][0].formset
-            context["weight_rows"] = weight_rows(formset, recent)
             context["features"] = Feature.objects.filter(product=workspace.product_id)
             context["feature_choices"], context["feature_weight"] = FEATURE_CHOICES, FEATURE_WEIGHT
+            term = request.GET.get("event", "")
+            context |= {"weight_rows": weight_rows(formset, recent, term), "event_term": term}
             if obj is None:
                 context["event_names"] = load_suggestions(workspace.product_id).events
         if obj:
@@ -394,9 +404,13 @@ class WorkspaceAdmin(
         change: bool,
     ) -> None:
         formsets = list(formsets)
-        super().save_related(request, form, formsets, change)
         weights_changed = any(formset.has_changed() for formset in formsets)
-        if not change or weights_changed or SCORING_FIELDS & set(form.changed_data):
+        rescores = not change or weights_changed or bool(SCORING_FIELDS & set(form.changed_data))
+        if change and rescores:
+            day, scores = timezone.now().date(), form.instance.scores
+            request.META[_MOVED] = what_if.count_moved(scores, form, formsets[0], day)
+        super().save_related(request, form, formsets, change)
+        if rescores:
             sets.request_score_set(form.instance.pk)
             transaction.on_commit(tasks.request_rescore)
         elif "alarm_level" in form.changed_data and form.instance.scores_id:
@@ -408,11 +422,11 @@ class WorkspaceAdmin(
                 rescore_queue.enqueue([rescore_account(product_id, id) for id in ids])
                 transaction.on_commit(tasks.request_rescore)
 
-    def response_post_save_change(
-        self, request: HttpRequest, obj: Workspace
-    ) -> HttpResponseRedirect:
-        # Where the effect is seen.
-        return redirect(self.view_url("change", obj))
+    def saved_text(self, request: HttpRequest, obj: Workspace) -> str:
+        text, moved = super().saved_text(request, obj), request.META.get(_MOVED)
+        if moved is None:
+            return text
+        return f"{text} {moved:,} account{' moves' if moved == 1 else 's move'}."
 
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None

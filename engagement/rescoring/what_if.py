@@ -60,13 +60,21 @@ class RankingPreview(NamedTuple):
 
     ``sample_size`` is the number of subjects that were scored; None if all were, so that the
     numbers are exact. ``members`` is then the number of members with the change of each of the
-    workspace's segments, by their ids; otherwise it is empty.
+    workspace's segments, by their ids, and ``moved`` the number of those whose rank would change;
+    otherwise they are empty and None.
     """
 
     current: list[RankedSubject]
     with_change: list[RankedSubject]
     sample_size: int | None
     members: Mapping[int, int]
+    moved: int | None = None
+
+
+def scores_all(score_set: ScoreSet) -> bool:
+    """Whether a preview is exact because there are few users and accounts."""
+    selections = (_select_subjects(score_set, get_kind(scope)) for scope in BOTH_SCOPES)
+    return all(selection.sample is None for selection in selections)
 
 
 def scoring_definition(score_set: ScoreSet) -> ScoringDefinition:
@@ -246,11 +254,14 @@ def _compare(
             "active": preview_set.half_life_days is not None,
         },
     )
+    now, then = _ranks(score_set, kind), _ranks(preview_set, kind)
+    is_exact = selection.sample is None
     return RankingPreview(
-        _top(score_set, kind, kind.benchmark(score_set), _ranks(preview_set, kind)),
-        _top(preview_set, kind, benchmark, _ranks(score_set, kind)),
-        None if selection.sample is None else len(selection.ids),
-        {} if selection.sample is not None else _count_members(preview_set, kind),
+        _top(score_set, kind, kind.benchmark(score_set), then),
+        _top(preview_set, kind, benchmark, now),
+        None if is_exact else len(selection.ids),
+        _count_members(preview_set, kind) if is_exact else {},
+        len(dict(now.items() ^ then.items())) if is_exact else None,
     )
 
 

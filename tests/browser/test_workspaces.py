@@ -33,6 +33,13 @@ def ours(acme: Product) -> Workspace:
     return acme.workspaces.get()
 
 
+def unfold(browser: Browser) -> None:
+    """Open the folded parts of the page."""
+    browser.driver.execute_script(
+        "for (const part of document.querySelectorAll('.module > details')) part.open = true;"
+    )
+
+
 def ranked(browser: Browser, side: str) -> list[str]:
     """The names and moves of the users in that table."""
     rows = browser.texts(f"section[aria-label=Users] .eds-tables table:{side}-of-type tr")
@@ -56,8 +63,10 @@ def test_a_manager_sees_the_effect_of_a_weight_saves_it_and_follows_the_scores(
         browser.resize(width)
         assert not browser.is_too_wide()
 
-    browser.press("input[name=_continue]")
+    browser.press("input[name=_save]")
     assert ours.weights.get().weight == 10
+    assert "Weight of shared is 10 now. 2 accounts move." in browser.text
+    unfold(browser)
     browser.wait_for_text("Recalculating (users next).")
     assert ranked(browser, "last") == ["ann", "bob"]
     rescore(timezone.now())
@@ -91,7 +100,7 @@ def test_events_that_are_not_seen_yet_get_weights_in_added_rows(
     for number, name in ((rows - 1, "paid"), (rows, "invited")):
         browser.fill(f"id_weights-{number}-event", name)
         browser.find(f"#id_weights-{number}-weight option[value='3']").click()
-    browser.press("input[name=_continue]")
+    browser.press("input[name=_save]")
     weights = dict(ours.weights.values_list("event_name__name", "weight"))
     assert weights == {"paid": 3, "invited": 3}
     assert browser.complaints() == []
@@ -117,7 +126,24 @@ def test_conditions_are_counted_while_one_writes(
     last.find_element("css selector", "[name$='-event']").send_keys("shared")
     browser.wait_for_text("1 user matches")
     assert "bob" in browser.find(".eds-preview").text
-    last.find_element("css selector", "[name=_remove_condition]").click()
+    remove = last.find_element("css selector", "[name=_remove_condition]")
+    browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", remove)
+    remove.click()
     browser.wait_until(lambda: "1 user matches" not in browser.find(".eds-preview").text)
     assert not last.is_displayed()
+    assert browser.complaints() == []
+
+
+def test_the_table_of_events_is_first_and_a_search_finds_a_row(
+    as_member: LogIn, ours: Workspace
+) -> None:
+    browser = as_member("manager")
+    browser.open(f"/admin/engagement/workspace/{ours.pk}/change/")
+    assert browser.find(".eds-events").rect["y"] < 400
+    browser.find("#event-term").send_keys("SHA")
+    browser.wait_until(lambda: not browser.texts(".eds-events tbody tr")[0])
+    assert browser.texts(".eds-events tbody tr")[1].startswith("shared")
+    # Without a script, the button loads the page with the rows that match.
+    browser.open(f"/admin/engagement/workspace/{ours.pk}/change/?event=SHA")
+    assert [text[:6] for text in browser.texts(".eds-events tbody tr")[:2]] == ["", "shared"]
     assert browser.complaints() == []

@@ -45,7 +45,7 @@
 
     // Text inputs fire "input". For selects and checkboxes, some browsers fire "change" only.
     form.addEventListener("input", (event) => {
-        if (event.target.name !== "name") {
+        if (event.target.name !== "name" && event.target.form === form) {
             schedule();
         }
     });
@@ -57,6 +57,15 @@
     form.querySelector("[name='_weigh']").addEventListener("click", (event) => {
         event.preventDefault();
         addRow();
+    });
+    // Without this script, the button beside it loads the page with the rows that match.
+    const search = document.getElementById("event-term");
+    search?.form.addEventListener("submit", (event) => event.preventDefault());
+    search?.addEventListener("input", () => {
+        for (const row of form.querySelectorAll(".eds-events tbody tr")) {
+            const name = row.querySelector("[name$='-event']")?.value ?? "";
+            row.hidden = name !== "" && !name.toLowerCase().includes(search.value.toLowerCase());
+        }
     });
     section.querySelector("[name='_effect']").addEventListener("click", (event) => {
         event.preventDefault();
