@@ -113,3 +113,18 @@ def test_an_effect_that_fails_or_is_slow_says_so_and_tries_again(
     browser.wait_until(lambda: not browser.all(f"{region} .eds-status-line"))
     assert not browser.all(f"{region}[aria-busy]")
     assert browser.complaints() == []
+
+
+def test_an_error_on_another_tab_is_shown_and_the_summary_leads_to_it(
+    as_member: LogIn, ours: Workspace
+) -> None:
+    browser = as_member("manager")
+    browser.open(f"/admin/engagement/product/{ours.product_id}/change/#tab-limits")
+    assert browser.find("#limits").is_displayed() and not browser.find("#id_name").is_displayed()
+    browser.driver.execute_script("document.getElementById('id_name').value = ''")
+    browser.press(".submit-row input[name=_save]")
+    assert browser.find("#id_name").is_displayed()
+    assert "This field is required." in browser.find("#id_name_error").text
+    browser.press(".errornote a[href='#id_name']")
+    assert browser.path.endswith("#id_name") and not browser.find("#limits").is_displayed()
+    assert browser.complaints() == []

@@ -92,7 +92,6 @@ def _make_a_segment(browser: Browser, product: Product) -> None:
     skip_to_content(browser)
     enter(browser, "a.addlink", at_most=2)
     browser.wait_until(lambda: "/add/" in browser.path)
-    skip_to_content(browser)
     # A new row begins in its first text.
     browser.wait_for("#id_name:focus")
     press_keys(browser, "Away")
