@@ -35,7 +35,8 @@ def limits_context(product: Product, inlines: Sequence[Any]) -> dict[str, Any]:
     """What the table shows. *inlines* has the form of superusers, or nothing."""
     state = load([product.pk])[product.pk]
     formset = inlines[0].formset if inlines else None
-    form = formset.forms[0] if formset else None
+    # A made-up form has no row.
+    form = formset.forms[0] if formset and formset.forms else None
     usage = {row.label: row for row in used_limits(state)}
     names = sorted(Limits._fields, key=lambda name: LABELS[name] not in usage)
     rows = [

@@ -83,7 +83,7 @@ class ScheduledExportForm(ReloadingForm):
                 each for each in Kind.choices if each[0] != Kind.FOLDER or folders.is_offered()
             ]
             fields["store_kind"].error_messages["invalid_choice"] = NO_FOLDER
-        if kind is not None and "folder" in self.fields:
+        if "folder" in self.fields:
             self.fields["folder"].help_text = FOLDER_HELP[kind]
             self.fields["folder"].label = "Prefix" if kind == Kind.S3 else "Folder"
         for name in SECRETS:
@@ -94,10 +94,10 @@ class ScheduledExportForm(ReloadingForm):
             elif self.instance.pk:
                 field.required, field.help_text = False, KEEP_HELP
 
-    def chosen_kind(self) -> ScheduledExport.StoreKind | None:
+    def chosen_kind(self) -> ScheduledExport.StoreKind:
         data = self.data if self.is_bound else self.initial
         value = self.instance.store_kind or data.get("store_kind", "")
-        return Kind(value) if value in Kind.values else None
+        return Kind(value) if value in Kind.values else Kind.S3
 
     def clean_format(self) -> str:
         value: str = self.cleaned_data["format"]

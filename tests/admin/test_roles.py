@@ -191,7 +191,7 @@ def test_access_is_loaded_once_per_page(
     address = reverse("admin:engagement_product_change", args=[acme_rows.product.pk])
     # A process looks the content types up once.
     member.get(address)
-    with django_assert_max_num_queries(24) as queries:
+    with django_assert_max_num_queries(25) as queries:
         member.get(address)
     requests = [
         query
