@@ -214,7 +214,8 @@ class SubscriptionForm(ReloadingForm):
             for scope, label in (("account", "Accounts"), ("user", "Users"))
         ]
         fields["trigger"].choices = trigger_choices()
-        destinations = Destination.objects.filter(product=workspace.product_id)
+        # Those of one person get digests only.
+        destinations = Destination.objects.filter(product=workspace.product_id, owner=None)
         new = [(f"{NEW}{kind}", f"New: {label} …") for kind, label in offered_kinds()]
         fields["destination"].choices = [
             ("", "Choose where"),
@@ -250,7 +251,9 @@ class SubscriptionForm(ReloadingForm):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         product = self.place.product_id if self.place else None
-        if not self.instance.pk and _has_all(Subscription, product, MAX_SUBSCRIPTIONS):
+        if not self.instance.pk and _has_all(
+            Subscription.objects.all(), product, MAX_SUBSCRIPTIONS
+        ):
             text = f"A product can have at most {MAX_SUBSCRIPTIONS} subscriptions."
             self.add_error(None, f"{text} Delete one that nobody needs.")
         if self.is_new and self.new is not None and not self.new.is_valid():
