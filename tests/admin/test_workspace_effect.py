@@ -287,11 +287,14 @@ def listed(html: str) -> list[tuple[str, ...]]:
     rows = []
     for row in re.findall(r"<tr>.*?</tr>", table, re.DOTALL)[1:]:
         (name,) = re.findall(r'<th scope="row">(.*?)</th>', row, re.DOTALL)
+        name = re.sub(r"<a .*?</a>", "", name, flags=re.DOTALL)
         typed = 'type="text"' in name
         selected_values = re.findall(r'<option value="(\w*)" selected>', row)
         cells = re.sub(r"<select.*?</select>", "", row.split("</th>")[1], flags=re.DOTALL)
         texts = re.sub(r"<[^>]*>", " ", cells).split()
-        rows.append(("…" if typed else re.sub(r"<[^>]*>", "", name), *texts, *selected_values))
+        rows.append(
+            ("…" if typed else re.sub(r"<[^>]*>", "", name).strip(), *texts, *selected_values)
+        )
     return rows
 
 
