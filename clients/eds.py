@@ -13,6 +13,7 @@
     eds.py list changes period=day
     eds.py list trends interval=week
     eds.py list features
+    eds.py list cohorts subjects=user by=plan
     eds.py watch accounts --state accounts.state --interval 60
 
 Parameters of the read API follow the resource as name=value. Each line of output is a JSON object,
@@ -33,7 +34,7 @@ import requests
 # Of one account.
 OF_ACCOUNT = ("timeline",)
 # Of one workspace: lists without single records.
-OF_WORKSPACE = ("backtests", "chances", "changes", "features", "forecasts", "trends")
+OF_WORKSPACE = ("backtests", "chances", "changes", "cohorts", "features", "forecasts", "trends")
 RESOURCES = ("workspaces", "accounts", "users", "segments")
 OF_COMMAND = {"get": RESOURCES, "watch": ("accounts", "users")}
 LARGEST_PAGE = {"accounts": 500, "users": 500}

@@ -60,6 +60,11 @@ urlpatterns = [
         readapi.ForecastList.as_view(),
         name="v2_forecasts",
     ),
+    path(
+        "v2/workspaces/<int:workspace_id>/cohorts",
+        readapi.CohortList.as_view(),
+        name="v2_cohorts",
+    ),
     path("v2/accounts", readapi.AccountList.as_view(), name="v2_accounts"),
     path("v2/accounts/<int:account_id>", readapi.AccountDetail.as_view(), name="v2_account"),
     path(

@@ -9,8 +9,10 @@ DRF's CursorPagination cannot do this. It keeps the first ordering column and an
 values, up to 1,000, and most users share the score 0: past the cutoff it repeats rows.
 """
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -79,6 +81,23 @@ class Order:
 
     def position(self, row: Model) -> tuple[int, ...]:
         return tuple(getattr(row, column) for column in self.columns)
+
+
+@dataclass(frozen=True)
+class ComputedOrder(Order):
+    """The order of a list that is computed as a whole; *place* is the position of a row."""
+
+    place: Callable[[Any], tuple[int, ...]] = attrgetter("position")
+
+    def sort(self, rows: Any, *, backwards: bool = False) -> Any:
+        return rows[::-1] if backwards else rows
+
+    def rows_after(self, rows: Any, position: tuple[int, ...], *, backwards: bool) -> Any:
+        follows = operator.lt if self.descending != backwards else operator.gt
+        return [row for row in rows if follows(self.place(row), position)]
+
+    def position(self, row: Any) -> tuple[int, ...]:
+        return self.place(row)
 
 
 @dataclass(frozen=True)

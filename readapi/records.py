@@ -453,6 +453,31 @@ class TimelineEntry(TypedDict):
     text: Annotated[str, Meta(description="The entry as a sentence, for people.")]
 
 
+class CohortWeek(TypedDict):
+    """Who of a cohort was active in a week."""
+
+    active: int
+    share: Annotated[
+        Estimate | None, Meta(description="Null if nobody was first seen in the cohort's week.")
+    ]
+    is_complete: Annotated[bool, Meta(description="False while the week is not over.")]
+
+
+class CohortRecord(TypedDict):
+    """Those that were first seen in a week, and who of them was active in each week after."""
+
+    week: Annotated[Day, Meta(description="The Monday of the week, in UTC.")]
+    group: Annotated[str, Meta(description="The value of the trait, or what the others are.")]
+    value: Annotated[
+        str | None, Meta(description="Null for all, for rarer values, and without a value.")
+    ]
+    first_seen: int
+    weeks: Annotated[
+        list[CohortWeek], Meta(description="The week itself, the week after it, and so on.")
+    ]
+    through: Annotated[Day, Meta(description="The last day that is counted.")]
+
+
 class ExpandedAccount(FullAccount, Expansions):
     """An account with all its metrics, and what was expanded."""
 

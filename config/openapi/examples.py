@@ -360,6 +360,25 @@ LICENSE_EVENT: Json = {
     "changed_at": "2026-09-11T04:10:00.000000Z",
     "withdrawn_at": None,
 }
+COHORT: Json = {
+    "week": "2026-09-07",
+    "group": "All",
+    "value": None,
+    "first_seen": 40,
+    "weeks": [
+        {
+            "active": 30,
+            "share": {"value": 0.75, "low": 0.598, "high": 0.858, "outcomes": 40},
+            "is_complete": True,
+        },
+        {
+            "active": 12,
+            "share": {"value": 0.3, "low": 0.181, "high": 0.454, "outcomes": 40},
+            "is_complete": False,
+        },
+    ],
+    "through": "2026-09-16",
+}
 TIMELINE_ENTRY: Json = {
     "day": "2026-09-17",
     "kind": "alarm",

@@ -14,6 +14,7 @@ from readapi import changes, parameters, records, sorting
 from readapi.records import Page
 from readapi.views.base import ReadView
 from readapi.views.chances import ORDERS
+from readapi.views.cohorts import SUBJECTS
 from trends.changes.results import Cadence
 from trends.reading import Interval
 from trends.timeline.entries import EntryKind
@@ -144,6 +145,13 @@ _PARAMETERS = [
         "What a point is; by default a day. Weeks have seven days, and the last one ends with "
         "`to`; months are those of the calendar.",
     ),
+    query(
+        "subjects",
+        {"type": "string", "enum": list(SUBJECTS)},
+        "Whom to count; by default accounts.",
+    ),
+    query("event", _TEXT, "The name of the event that is activity; by default any scored one."),
+    query("by", _TEXT, "A trait: add records for each of its most frequent values."),
     list_query(
         "kinds",
         {"type": "string", "enum": list(EntryKind)},

@@ -165,6 +165,14 @@ OPERATIONS = [
         examples.page(examples.TREND_POINT, "workspaces/1/trends?interval=week"),
     ),
     ReadOperation(
+        views.CohortList,
+        "listCohorts",
+        "List who stays, by the week of the first message",
+        "Workspaces",
+        Page[records.CohortRecord],
+        examples.page(examples.COHORT, "workspaces/1/cohorts"),
+    ),
+    ReadOperation(
         views.AccountList,
         "listAccounts",
         "List accounts by score, or find one",

@@ -81,6 +81,7 @@ STEPS = {
     "try_again": "Try again",
     "backtest": "Does the score predict?",
     "forecast": "Renewals ahead",
+    "cohorts": "Who stays",
     "chances": "Evaluations under way",
     "usage": "Who uses it",
     "password_change": "Change password",

@@ -27,6 +27,7 @@ from console.suggestions import load_suggestions
 from console.workspaces import (
     backtest_page,
     chances_page,
+    cohorts_page,
     false_alarms,
     forecast_page,
     outcome_forms,
@@ -168,6 +169,7 @@ def _benchmark(workspace: Workspace, kind: SubjectKind) -> str:
 class WorkspaceAdmin(
     backtest_page.BacktestPages,
     chances_page.ChancePages,
+    cohorts_page.CohortPages,
     forecast_page.ForecastPages,
     trends_page.TrendPages,
 ):
@@ -199,6 +201,7 @@ class WorkspaceAdmin(
         *forecast_page.ForecastPages.forecast_views,
         *chances_page.ChancePages.chance_views,
         *trends_page.TrendPages.trend_views,
+        *cohorts_page.CohortPages.cohort_views,
     )
     benchmarks = (
         "Benchmarks",
@@ -219,6 +222,7 @@ class WorkspaceAdmin(
                 "engagement/forecast.css",
                 "engagement/chances.css",
                 "engagement/trends.css",
+                "engagement/cohorts.css",
             ]
         }
         js = [

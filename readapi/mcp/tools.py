@@ -26,6 +26,7 @@ from readapi.views.backtests import BacktestList
 from readapi.views.base import ReadView
 from readapi.views.chances import ORDERS, ChanceList
 from readapi.views.changes import ChangesDetail
+from readapi.views.cohorts import SUBJECTS, CohortList
 from readapi.views.features import FeatureList
 from readapi.views.forecasts import ForecastList
 from readapi.views.license_events import LicenseEventList
@@ -509,6 +510,24 @@ _TOOLS = [
         (),
         schemas.page_of(records.TrendPoint),
         lambda call: _of_workspace(TrendList, call),
+    ),
+    Tool(
+        "who_stays",
+        "Who stays?",
+        "Of the accounts or users that were first seen in a week, how many were active in each "
+        "week after, each share with its count and interval. Weeks that are not over are marked. "
+        "With event, how many did it; with by, for each value of a trait: only if somebody has "
+        "had it computed on the page of the workspace.",
+        {
+            **_WORKSPACE,
+            "subjects": {"type": "string", "enum": list(SUBJECTS)},
+            "event": {"type": "string", "description": "The name of an event."},
+            "by": {"type": "string", "description": "The name of a trait, such as plan."},
+            **_PAGES,
+        },
+        (),
+        schemas.page_of(records.CohortRecord),
+        lambda call: _of_workspace(CohortList, call),
     ),
     Tool(
         "who_moved",

@@ -5,6 +5,7 @@ from readapi.views.backtests import BacktestList
 from readapi.views.base import UnknownPathView
 from readapi.views.chances import ChanceList
 from readapi.views.changes import ChangesDetail
+from readapi.views.cohorts import CohortList
 from readapi.views.features import FeatureList
 from readapi.views.forecasts import ForecastList
 from readapi.views.legacy import LegacyAccountView
@@ -23,6 +24,7 @@ __all__ = [
     "BacktestList",
     "ChanceList",
     "ChangesDetail",
+    "CohortList",
     "FeatureList",
     "ForecastList",
     "LegacyAccountView",

@@ -7,30 +7,13 @@ from django.utils import timezone
 from rest_framework.response import Response
 
 from readapi import pagination, parameters, queries
-from readapi.pagination import Order
+from readapi.pagination import ComputedOrder
 from readapi.records import TimelineEntry
 from readapi.views.base import ReadView
-from trends.timeline.entries import Entry, EntryKind
+from trends.timeline.entries import EntryKind
 from trends.timeline.reading import timeline
 
-
-class _EntryOrder(Order):
-    """Entries that are computed, the latest first."""
-
-    def sort(self, rows: Any, *, backwards: bool = False) -> Any:
-        return rows[::-1] if backwards else rows
-
-    def rows_after(self, rows: Any, position: tuple[int, ...], *, backwards: bool) -> Any:
-        if backwards:
-            return [row for row in rows if row.position > position]
-        return [row for row in rows if row.position < position]
-
-    def position(self, row: Any) -> tuple[int, ...]:
-        entry: Entry = row
-        return entry.position
-
-
-_ORDER = _EntryOrder(("day", "rank"), descending=True)
+_ORDER = ComputedOrder(("day", "rank"), descending=True)
 
 
 class AccountTimeline(ReadView):

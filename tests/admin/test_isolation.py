@@ -22,7 +22,7 @@ OWN_VIEWS = {
     "engagement_user": ["timeline", "latest"],
     "engagement_workspace": [
         *("backtest", "compute_backtest", "suggest_weights", "use_weights"),
-        *("chances", "forecast", "trends"),
+        *("chances", "forecast", "trends", "cohorts", "compute_cohorts"),
     ],
     "ingestion_ingestionkey": ["reveal", "rotate", "revoke"],
     "ingestion_forgetkey": ["reveal", "rotate", "revoke"],

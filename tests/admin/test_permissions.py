@@ -94,6 +94,8 @@ OWN_VIEWS = {
     "engagement_workspace_forecast": For.MEMBERS,
     "engagement_workspace_trends": For.MEMBERS,
     "engagement_workspace_chances": For.MEMBERS,
+    "engagement_workspace_cohorts": For.MEMBERS,
+    "engagement_workspace_compute_cohorts": For.MANAGERS,
     "engagement_workspace_compute_backtest": For.MANAGERS,
     "engagement_workspace_suggest_weights": For.MANAGERS,
     "engagement_workspace_use_weights": For.MANAGERS,

@@ -18,6 +18,8 @@ IN_ACMES_WORKSPACE = [
     "/v2/workspaces/{workspace}/features",
     "/v2/workspaces/{workspace}/forecasts",
     "/v2/workspaces/{workspace}/trends",
+    "/v2/workspaces/{workspace}/cohorts",
+    "/v2/workspaces/{workspace}/cohorts?subjects=user&by=plan",
     "/v2/workspaces/{workspace}/chances",
     "/v2/accounts?workspace_id={workspace}",
     "/v2/accounts?workspace_id={workspace}&offset=0&limit=1",

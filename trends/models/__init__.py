@@ -1,10 +1,12 @@
-"""The tables of trends: figures of days, who entered and left segments, and the use of events."""
+"""The tables of trends: figures of days, who moved between segments, the use of events, cohorts."""
 
+from trends.models.cohorts import ANY_EVENT, StoredCohorts
 from trends.models.figures import BAND_COUNT, FIGURES, KEPT_WEEKS, SEATS, WHOLE, DayFigures
 from trends.models.moves import SegmentMove, SegmentRoster
 from trends.models.usage import NONE, UsageDay
 
 __all__ = [
+    "ANY_EVENT",
     "BAND_COUNT",
     "FIGURES",
     "KEPT_WEEKS",
@@ -14,5 +16,6 @@ __all__ = [
     "DayFigures",
     "SegmentMove",
     "SegmentRoster",
+    "StoredCohorts",
     "UsageDay",
 ]
