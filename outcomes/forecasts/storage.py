@@ -161,8 +161,12 @@ def decisive_terms(
     }
     rows = sql.fetch(_DECISIVE, parameters)
     licenses = sorted({license for license, *_ in rows})
-    sites = dict(sql.fetch(_SITES, {**parameters, "licenses": licenses}))
-    return [DecisiveTerm(*row, sites.get(row[0], "")) for row in rows]
+    site_rows = sql.fetch(_SITES, {**parameters, "licenses": licenses})
+    sites: dict[str, str] = {license: cloud_id for license, cloud_id in site_rows}
+    return [
+        DecisiveTerm(license, day, seats, cents, chance, sites.get(license, ""))
+        for license, day, seats, cents, chance in rows
+    ]
 
 
 def rename_licenses(product_id: int, names: Collection[str], name: str) -> None:
