@@ -21,6 +21,7 @@ class Table(models.TextChoices):
     ACCOUNT_SCORES = "account_scores", "Scores of accounts per day"
     USER_SCORES = "user_scores", "Scores of users per day"
     LICENSE_EVENTS = "license_events", "License events"
+    TRENDS = "trends", "Trends: figures of each day"
 
 
 class Extent(models.TextChoices):

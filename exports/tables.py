@@ -21,6 +21,8 @@ from engagement.scores.histories import recent_scores
 from engagement.scores.metrics import compute_scores
 from exports.cursors import Cursor
 from exports.models import Table
+from trends import reading
+from trends.models import DayFigures
 
 # A row is as long as the columns of its table.
 Row: TypeAlias = Sequence[Any]
@@ -244,12 +246,51 @@ def _event_row(row: Any) -> Row:
     )
 
 
+# --- Trends ---------------------------------------------------------------------------------
+
+_TREND_DAYS_PER_FETCH = 20
+
+
+def _trend_column(name: str) -> Column:
+    kind: ColumnType = "json" if name.endswith("bands") else "integer"
+    return Column(name, "number" if name in reading.SCORES else kind, reading.meaning(name))
+
+
+_TREND_COLUMNS = (
+    Column("day", "day", "the UTC day"),
+    Column("segment_id", "integer", "the segment; 0 is the whole workspace"),
+    *map(_trend_column, reading.NAMES),
+)
+
+
+def _read_trends(span: Span, after: int) -> Chunk:
+    """All figures that are kept, of the next days; *after* is the ordinal of a day. Late data
+    changes those of past days, so a run of changes has all of them, too."""
+    rows = DayFigures.objects.filter(workspace=span.score_set.workspace_id)
+    rows = rows.filter(day__lte=span.until.day, day__gt=date.fromordinal(max(1, after)))
+    days = rows.order_by("day").values_list("day", flat=True).distinct()[:_TREND_DAYS_PER_FETCH]
+    if not (page := list(days)):
+        return Chunk([], None)
+    figures = rows.filter(day__lte=page[-1]).order_by("day", "segment_id")
+    more = page[-1].toordinal() if len(page) == _TREND_DAYS_PER_FETCH else None
+    return Chunk([_trend_row(row) for row in figures], more)
+
+
+def _trend_row(row: DayFigures) -> Row:
+    values = (getattr(row, name) for name in reading.NAMES)
+    return (
+        *(row.day, row.segment_id),
+        *(json.dumps(each) if isinstance(each, list) else each for each in values),
+    )
+
+
 TABLES: dict[Table, TableInfo] = {
     Table.ACCOUNTS: _subject_table("account", _ACCOUNT_COLUMNS),
     Table.USERS: _subject_table("user", _USER_COLUMNS),
     Table.ACCOUNT_SCORES: TableInfo("account", _SCORE_COLUMNS, _day_scores("account")),
     Table.USER_SCORES: TableInfo("user", _SCORE_COLUMNS, _day_scores("user")),
     Table.LICENSE_EVENTS: TableInfo("account", _EVENT_COLUMNS, _read_events),
+    Table.TRENDS: TableInfo("account", _TREND_COLUMNS, _read_trends),
 }
 
 

@@ -40,6 +40,7 @@ LABELS = {
     "entered": "Entered",
     "left": "Left",
 }
+_WORDS = {"bands": "by score, in bands of ten points", "daily": "active on the day"}
 # What a change is told of first, if all changed as much.
 _TOLD = ("weekly_accounts", "weekly_users", "account_mean", "user_mean", "active_seats")
 # Of fewer, a share says nothing.
@@ -85,6 +86,15 @@ class Comparison:
     @property
     def _least(self) -> float:
         return 1 if self.name in SCORES else LEAST_TOLD
+
+
+def meaning(name: str) -> str:
+    """What a figure is, in a few words."""
+    if name in LABELS:
+        return LABELS[name].lower()
+    first, _, second = name.partition("_")
+    plural = second if first == "daily" else f"{first}s"
+    return f"{plural} {_WORDS['daily' if first == 'daily' else 'bands']}"
 
 
 def last_day(workspace: Workspace) -> date | None:

@@ -27,6 +27,7 @@ from tests.license_events import add_event
 from tests.notifications.rows import Clock
 from tests.readapi.scored import fill
 from tests.readapi.test_changes import happen
+from trends.models import WHOLE, DayFigures
 
 State = ExportRun.State
 
@@ -532,3 +533,36 @@ def test_runs_are_kept_for_a_bounded_time(acme: Product, memory: MemoryStore, cl
     retention.delete_expired("exports", clock.now)
     assert list(ExportRun.objects.all()) == [new] and old.files.count() == 0
     assert files_before.items() <= memory.files.items()
+
+
+def test_trends_are_a_table_with_all_days_in_each_run(
+    acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "_TREND_DAYS_PER_FETCH", 2)
+    workspace = some_history(acme)
+    for segment_id in (WHOLE, 7):
+        DayFigures.objects.bulk_create(
+            DayFigures(
+                workspace=workspace,
+                segment_id=segment_id,
+                day=NOON.date() - timedelta(days=ago),
+                score_set_id=1,
+                weekly_accounts=100 - ago,
+                account_mean=40.5,
+                account_bands=[ago] * 10,
+            )
+            for ago in range(1, 6)
+        )
+    export = an_export(acme, tables=[Table.TRENDS], extent=Extent.CHANGES)
+    for _ in range(2):
+        run = run_now(export, clock)
+        rows = read_csv(memory.files[f"{run.folder}/trends-00001.csv.gz"])
+        assert [(row["day"], row["segment_id"]) for row in rows[:3]] == [
+            ("2026-09-19", "0"),
+            ("2026-09-19", "7"),
+            ("2026-09-20", "0"),
+        ]
+        assert len(rows) == 10
+        assert (rows[-1]["weekly_accounts"], rows[-1]["account_mean"]) == ("99", "40.5")
+        assert json.loads(rows[-1]["account_bands"]) == [1] * 10 and rows[-1]["seats"] == ""
+        export.refresh_from_db()
