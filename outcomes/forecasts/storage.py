@@ -161,8 +161,7 @@ def decisive_terms(
     }
     rows = sql.fetch(_DECISIVE, parameters)
     licenses = sorted({license for license, *_ in rows})
-    site_rows = sql.fetch(_SITES, {**parameters, "licenses": licenses})
-    sites: dict[str, str] = {license: cloud_id for license, cloud_id in site_rows}
+    sites: dict[str, str] = dict(sql.fetch(_SITES, {**parameters, "licenses": licenses}))
     return [
         DecisiveTerm(license, day, seats, cents, chance, sites.get(license, ""))
         for license, day, seats, cents, chance in rows
