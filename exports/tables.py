@@ -55,7 +55,7 @@ class Span(NamedTuple):
     score_set: ScoreSet
     since: Cursor | None
     until: Cursor
-    at_once: int = ROWS_PER_FETCH
+    at_once: int
 
 
 class TableInfo(NamedTuple):

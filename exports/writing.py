@@ -92,7 +92,7 @@ class _Writer:
         since = cursors.cursor_of(run.since) if run.since else None
         until = cursors.cursor_of(run.until)
         cursors.show_scores_of(score_set, until)
-        span = Span(score_set, since, until)
+        span = Span(score_set, since, until, tables.ROWS_PER_FETCH)
         table = run.export.tables[run.table_number]
         part = files.open_part(run.export.format, TABLES[Table(table)].columns)
         rows = text_bytes = 0

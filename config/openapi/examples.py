@@ -82,6 +82,7 @@ FORECAST: Json = {
         }
     ],
     "total": _SUMS,
+    "quarter": _SUMS,
     "past": [
         {
             "first_day": "2026-10-01",
@@ -94,8 +95,10 @@ FORECAST: Json = {
             "is_within": {"seats": True, "cents": True},
         }
     ],
+    "past_quarters": [],
     "coverage": {"seats": {"value": 0.875, "low": 0.5291, "high": 0.9776, "outcomes": 8}},
     "revision": 12345,
+    "versions": [3],
     "unknown": 0,
     "computed_at": "2026-11-24T06:00:00.000000Z",
 }

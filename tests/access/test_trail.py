@@ -41,6 +41,8 @@ NOT_FOLLOWED = {
     *("inboxmessage", "droppedmessage", "dropcount", "ingestionlog"),
     # Trying again and sending again are entries with a note.
     *("quarantinedmessage", "outboxmessage"),
+    # What it belongs to is an entry of its feature.
+    "eventname",
     # Asking for a run is an entry of its export.
     "exportrun",
 }

@@ -68,6 +68,12 @@ EXPORTED = {
     Table.LICENSE_EVENTS: "id text, license text, type text, date day, known_on day, text text, "
     "details json, sources text, tracking_id text, recorded_at time, changed_at time, "
     "deleted boolean",
+    Table.TRENDS: "day day, segment_id integer, accounts integer, daily_accounts integer, "
+    "weekly_accounts integer, new_accounts integer, returned_accounts integer, "
+    "stopped_accounts integer, account_mean number, account_median number, account_bands json, "
+    "users integer, daily_users integer, weekly_users integer, user_mean number, "
+    "user_median number, user_bands json, seats integer, active_seats integer, entered integer, "
+    "left integer",
 }
 
 

@@ -75,7 +75,10 @@ def test_a_viewer_is_offered_no_form_and_no_link_to_one(reader: Client, acme_row
         page = page_text(reader, name, pk)
         assert 'name="_save"' not in page and "addlink" not in page and "deletelink" not in page
         listing = reader.get(reverse(f"admin:{name}_changelist")).content.decode()
-        assert "addlink" not in listing and 'name="action"' not in listing, name
+        # A digest is its reader's own.
+        may_add = name == "notifications_digest"
+        assert may_add or "addlink" not in listing, name
+        assert 'name="action"' not in listing, name
 
 
 def test_a_viewer_sees_a_workspaces_weights(reader: Client, acme_rows: Rows) -> None:
@@ -83,7 +86,7 @@ def test_a_viewer_sees_a_workspaces_weights(reader: Client, acme_rows: Rows) -> 
     (table,) = re.findall(r'<fieldset class="module eds-events".*?</table>', page, re.DOTALL)
     row = table.split("<tbody>")[1]
     cells = [strip_tags(cell).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)]
-    assert (cells[0], cells[-1]) == ("acme event", "5")
+    assert (cells[0].split()[:2], cells[-1]) == (["acme", "event"], "5")
     assert 'name="weights-0-weight"' not in page
 
 

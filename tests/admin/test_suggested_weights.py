@@ -125,7 +125,7 @@ def test_a_gain_has_its_interval_and_its_count(member: Client, ours: Workspace) 
 
 def test_a_small_gain_does_not_look_like_none(member: Client, ours: Workspace) -> None:
     suggest(ours, with_gain(0.03, 0.0031, 0.061))
-    assert "0.03 (0.0031 to 0.0610)" in page(member, ours, kind="renewal")
+    assert "0.03 (0.003 to 0.061)" in page(member, ours, kind="renewal")
 
 
 def test_without_a_gain_the_page_says_so(member: Client, ours: Workspace) -> None:

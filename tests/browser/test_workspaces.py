@@ -51,7 +51,7 @@ def test_a_manager_sees_the_effect_of_a_weight_saves_it_and_follows_the_scores(
 ) -> None:
     browser = as_member("manager")
     browser.open(f"/admin/engagement/workspace/{ours.pk}/change/")
-    assert browser.texts(".eds-events tbody tr")[1].startswith("shared 4 31%")
+    assert browser.texts(".eds-events tbody tr")[1].startswith("shared Who uses it 4 31%")
     assert ranked(browser, "last") == ["ann", "bob"]
 
     # Choosing a weight in the row of the event shows its effect.

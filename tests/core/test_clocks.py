@@ -38,6 +38,8 @@ OF_NO_CONCERN = {
     "suggested_at",
     # Of a job: its page alone shows them.
     *("failed_at", "stepped_at"),
+    # Of a digest: that a person ended it, and when a period was told.
+    *("unsubscribed_at", "issued_at"),
     # The moment of an export's part.
     "read_at",
 }

@@ -18,7 +18,7 @@ from config.setup import preflight
 from core import encryption
 from core.fields import DecryptionError
 from engagement.models import Product
-from ingestion.models import IngestionKey
+from ingestion.models import ForgetKey, IngestionKey
 from marketplace.models import Connection
 from readapi.models import ApiToken
 from tests.exports.rows import an_export
@@ -145,6 +145,7 @@ def secrets(acme: Product, globex: Product) -> dict[str, str]:
     return {
         "engagement.SecondFactor.secret": app.secret,
         "ingestion.IngestionKey.secret": IngestionKey.create(acme, "web").secret,
+        "ingestion.ForgetKey.secret": ForgetKey.create(acme, "erasure").secret,
         "readapi.ApiToken.secret": ApiToken.create(acme, "crm").secret,
         "marketplace.Connection.api_token": str(token_of(marketplace)),
         "marketplace.Connection.secret_user_name": "me@example.com",
@@ -234,7 +235,7 @@ def test_secrets_whose_key_is_lost_are_reported_and_kept(
     secrets: dict[str, str], settings: Settings
 ) -> None:
     right, settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS, [Fernet.generate_key().decode()]
-    with pytest.raises(CommandError, match="9 secrets cannot be decrypted"):
+    with pytest.raises(CommandError, match="10 secrets cannot be decrypted"):
         rotate()
     settings.ENCRYPTION_KEYS = right
     assert read_all() == secrets

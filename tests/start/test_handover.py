@@ -20,6 +20,7 @@ from django.urls import URLPattern, get_resolver
 from config.local.postgres import stop_process
 from config.server import gunicorn, handover, webworker
 from ingestion.cors import CorsView
+from ingestion.forget_requests import ForgetView
 from ingestion.views import ValidationView
 from tests.start.running import free_port, listens, survivors, until
 
@@ -290,9 +291,10 @@ def test_process_kind_agrees_with_the_ingestion_urls() -> None:
         view = getattr(pattern.callback, "view_class", None) or getattr(
             pattern.callback, "cls", None
         )
-        # Ingestion processes also serve what SDKs load before they send. Validating reads the
-        # database, so page processes do that.
-        is_door = view and issubclass(view, CorsView) and view is not ValidationView
+        # Ingestion processes also serve what SDKs load before they send. Validating and forgetting
+        # read the database, so page processes do that.
+        of_pages = (ValidationView, ForgetView)
+        is_door = view and issubclass(view, CorsView) and view not in of_pages
         kinds = doors if is_door else others
         kinds |= spellings(str(pattern.pattern))
     assert len(doors) > 15
