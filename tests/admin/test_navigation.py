@@ -56,6 +56,8 @@ def section_of(rows: Rows) -> dict[str, str]:
         "engagement_user": "Users",
         "engagement_segment": "Segments",
         "engagement_workspace": "Events and weights",
+        "engagement_feature": "Events and weights",
+        "engagement_eventname": "Events and weights",
         "engagement_product": "Settings",
         "ingestion_ingestionkey": "Settings",
         "ingestion_forgetkey": "Settings",
