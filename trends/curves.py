@@ -111,9 +111,11 @@ def format_change(name: str, now: float | None, then: float | None) -> str:
     if now is None or then is None:
         return ""
     if name in reading.SCORES:
-        return f"{now - then:+.1f}"
-    share = f" ({(now - then) / then:+.0%})" if then >= reading.LEAST_TOLD else ""
-    return f"{now - then:+,.0f}{share}"
+        text = f"{now - then:+.1f}"
+    else:
+        share = f" ({(now - then) / then:+.0%})" if then >= reading.LEAST_TOLD else ""
+        text = f"{now - then:+,.0f}{share}"
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def headline(subject: Subject) -> str:

@@ -113,9 +113,10 @@ def license_entries(about: Subject) -> Iterator[Entry]:
 
 
 def _license_events(about: Subject) -> list[Any]:
-    subject = about.subject
+    # The reader of one account does not load its product.
+    product_id = about.workspace.product_id
     return license_events.latest_of(
-        subject.product_id, subject.external_id, about.first_day, MAX_OF_SOURCE
+        product_id, about.subject.external_id, about.first_day, MAX_OF_SOURCE
     )
 
 
