@@ -4,6 +4,7 @@ from config.openapi import sending
 from config.openapi.pieces import (
     JSON,
     RETRY_AFTER,
+    WWW_AUTHENTICATE,
     Json,
     error_response,
     json_response,
@@ -87,13 +88,7 @@ OPERATION: Json = {
             "`invalid_key`: the forget key is missing, unknown, revoked, or expired.",
             "invalid_key",
             forget_requests.KEY_UNKNOWN,
-            headers={
-                "WWW-Authenticate": {
-                    "description": "The authentication scheme.",
-                    "required": True,
-                    "schema": {"const": "Bearer"},
-                }
-            },
+            headers=WWW_AUTHENTICATE,
         ),
         "429": error_response(
             "`rate_limited`: too many requests.",

@@ -12,6 +12,13 @@ RETRY_AFTER: Json = {
         "schema": {"type": "integer", "minimum": 1},
     }
 }
+WWW_AUTHENTICATE: Json = {
+    "WWW-Authenticate": {
+        "description": "The authentication scheme.",
+        "required": True,
+        "schema": {"const": "Bearer"},
+    }
+}
 
 
 def query(name: str, schema: Json, description: str, **more: Any) -> Json:

@@ -9,6 +9,7 @@ import msgspec
 from config.openapi import examples
 from config.openapi.pieces import (
     RETRY_AFTER,
+    WWW_AUTHENTICATE,
     Json,
     error_response,
     json_response,
@@ -34,13 +35,7 @@ UNKNOWN_TOKEN = error_response(
     "`invalid_token`: the read token is missing, unknown, revoked, or expired.",
     "invalid_token",
     authentication.TOKEN_UNKNOWN,
-    headers={
-        "WWW-Authenticate": {
-            "description": "The authentication scheme.",
-            "required": True,
-            "schema": {"const": "Bearer"},
-        }
-    },
+    headers=WWW_AUTHENTICATE,
 )
 FORBIDDEN = error_response(
     "`insufficient_rights`: the token may not read this: users, accounts, traits of users, or the "
