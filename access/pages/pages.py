@@ -166,6 +166,16 @@ class OutboundFormAdmin(PageAdmin):
         return view(request, object_id, form_url, extra_context)
 
 
+class ProductColumnAdmin(PageAdmin):
+    """A list with a column of products, except where it is the list of one product."""
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        columns = list(super().get_list_display(request))
+        if "product__id__exact" in request.GET:
+            columns.remove("product")
+        return columns
+
+
 class ChoosingAdmin(PageAdmin):
     """Asks what a new row is about before it shows the form."""
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from access.admin.products import ProductAdmin, Section
-from access.pages.pages import ExtraView, OutboundFormAdmin, PageAction
+from access.pages.pages import ExtraView, OutboundFormAdmin, PageAction, ProductColumnAdmin
 from access.pages.place import requested_product
 from access.pages.scoping import ProductFilter
 from access.trail.models_followed import follow
@@ -50,7 +50,7 @@ def _has_two_secrets(destination: Destination) -> bool:
 
 
 @admin.register(Destination)
-class DestinationAdmin(OutboundFormAdmin):
+class DestinationAdmin(OutboundFormAdmin, ProductColumnAdmin):
     empty_text = (
         "There are no destinations yet. A webhook, a channel of a chat, or an "
         "email address gets the notifications."
@@ -80,12 +80,6 @@ class DestinationAdmin(OutboundFormAdmin):
     @admin.display(description="state")
     def state_label(self, destination: Destination) -> str:
         return destination.get_state_display()
-
-    def get_list_display(self, request: HttpRequest) -> list[Any]:
-        columns = list(super().get_list_display(request))
-        if "product__id__exact" in request.GET:
-            columns.remove("product")
-        return columns
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         if obj is None:

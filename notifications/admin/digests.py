@@ -11,7 +11,13 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from access.pages.pages import ChoosingAdmin, ExtraView, OutboundFormAdmin, PageAction
+from access.pages.pages import (
+    ChoosingAdmin,
+    ExtraView,
+    OutboundFormAdmin,
+    PageAction,
+    ProductColumnAdmin,
+)
 from access.pages.place import requested_product
 from access.pages.scoping import ProductFilter, ProductSet, request_access
 from access.trail.models_followed import follow
@@ -39,7 +45,7 @@ _PREVIEW_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestor
 
 
 @admin.register(Digest)
-class DigestAdmin(OutboundFormAdmin, ChoosingAdmin):
+class DigestAdmin(OutboundFormAdmin, ProductColumnAdmin, ChoosingAdmin):
     empty_text = (
         "There are no digests yet. One tells once a week, or once a day, what changed in a "
         "workspace, in a segment, or in a saved view."
@@ -101,12 +107,6 @@ class DigestAdmin(OutboundFormAdmin, ChoosingAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related(*self.list_select_related)
-
-    def get_list_display(self, request: HttpRequest) -> list[Any]:
-        columns = list(super().get_list_display(request))
-        if "product__id__exact" in request.GET:
-            columns.remove("product")
-        return columns
 
     # --- The form -----------------------------------------------------------------------------
 

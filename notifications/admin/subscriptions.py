@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import urlencode
 
-from access.pages.pages import OutboundFormAdmin
+from access.pages.pages import OutboundFormAdmin, ProductColumnAdmin
 from access.pages.place import requested_product, requested_workspace
 from access.pages.scoping import ProductFilter
 from access.trail.models_followed import follow
@@ -31,7 +31,7 @@ LISTED_MESSAGES = 10
 
 
 @admin.register(Subscription)
-class SubscriptionAdmin(OutboundFormAdmin):
+class SubscriptionAdmin(OutboundFormAdmin, ProductColumnAdmin):
     empty_text = (
         "There are no subscriptions yet. One tells people or programs of a "
         "change: for example, that an account enters a segment."
@@ -65,12 +65,6 @@ class SubscriptionAdmin(OutboundFormAdmin):
         if state == Destination.State.ACTIVE:
             return "On" if subscription.started_at else "Starting"
         return f"Destination is {state.label.lower()}"
-
-    def get_list_display(self, request: HttpRequest) -> list[Any]:
-        columns = list(super().get_list_display(request))
-        if "product__id__exact" in request.GET:
-            columns.remove("product")
-        return columns
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related(*self.list_select_related)
