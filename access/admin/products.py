@@ -289,7 +289,9 @@ class ProductAdmin(PageAdmin):
             assert isinstance(request.user, AdminUser)
             invite, token = form.create(request.user, product)
             role = invite.get_role_display().lower()
-            self.log_change(request, product, f"Invited {invite.email or 'by link'} as {role}.")
+            self.log_change(
+                request, product, f"Invited {invite.email or 'somebody by link'} as a {role}."
+            )
             shared = invites.share(request, invite, token)
         back = f"{self.view_url('change', product)}#invites"
         return self.render_page(

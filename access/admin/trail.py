@@ -13,11 +13,10 @@ from django.utils import timezone
 
 from access.models import TrailEntry
 from access.pages.csv_file import csv_response
-from access.pages.history import describe_changes
 from access.pages.labels import RenamedOptions
-from access.pages.pages import NOTHING, ExtraView, PageAdmin
+from access.pages.pages import NOTHING, ExtraView, ProductColumnAdmin
 from access.pages.scoping import ProductFilter, ReadOnly, request_access
-from access.trail import entries
+from access.trail import entries, sentences
 from access.trail.models_followed import follow_domain, followed_models
 from core.time_format import format_ago, format_exact
 
@@ -25,7 +24,19 @@ follow_domain()
 
 # Kinds of entries that are about no row of a followed model.
 OTHER_KINDS = ("sign-in", "export", "user", "account")
-HEADER = ("time", "product", "person", "address", "action", "kind", "id", "name", "note", "changes")
+HEADER = (
+    "time",
+    "product",
+    "person",
+    "address",
+    "action",
+    "kind",
+    "id",
+    "name",
+    "note",
+    "changes",
+    "sentence",
+)
 
 
 class KindFilter(admin.SimpleListFilter):
@@ -66,9 +77,10 @@ class PersonFilter(admin.SimpleListFilter):
 
 
 @admin.register(TrailEntry)
-class TrailAdmin(RenamedOptions, ReadOnly, PageAdmin):
+class TrailAdmin(RenamedOptions, ReadOnly, ProductColumnAdmin):
     names = ("entry", "entries")
-    list_display = ["ago", "person", "action", "kind", "name", "what"]
+    list_display = ["ago", "sentence", "product"]
+    list_select_related = ["product"]
     list_filter = [
         ("product", ProductFilter),
         "action",
@@ -81,7 +93,7 @@ class TrailAdmin(RenamedOptions, ReadOnly, PageAdmin):
     ordering = ["-id"]
     fields: ClassVar[Any] = [
         *("time", "product", "person", "address", "action", "kind", "row_id", "name"),
-        *("note", "changed"),
+        *("sentence", "note", "changed"),
     ]
     readonly_fields = fields
     list_per_page = 50
@@ -138,11 +150,11 @@ class TrailAdmin(RenamedOptions, ReadOnly, PageAdmin):
 
     @admin.display(description="changes")
     def changed(self, entry: TrailEntry) -> str:
-        return "\n".join(describe_changes(entry)) or NOTHING
+        return "\n".join(sentences.describe_changes(entry)) or NOTHING
 
-    @admin.display(description="changes")
-    def what(self, entry: TrailEntry) -> str:
-        return " ".join(filter(None, [entry.note, "; ".join(describe_changes(entry))])) or NOTHING
+    @admin.display(description="what")
+    def sentence(self, entry: TrailEntry) -> str:
+        return sentences.describe(entry)
 
 
 def _cells(rows: QuerySet[TrailEntry]) -> Iterator[Sequence[Any]]:
@@ -157,5 +169,6 @@ def _cells(rows: QuerySet[TrailEntry]) -> Iterator[Sequence[Any]]:
             entry.object_id,
             entry.object_name,
             entry.note,
-            "\n".join(describe_changes(entry)),
+            "\n".join(sentences.describe_changes(entry)),
+            sentences.describe(entry),
         )

@@ -17,22 +17,20 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.text import capfirst
 
 from access.models import TrailEntry
 from access.pages.lookups import ModelAdmin
 from access.trail import entries
 from access.trail.entries import Action
 from access.trail.models_followed import RowState, compare, find_followed, read_state
-from engagement.rules.texts import describe_stored_rule
+from access.trail.sentences import describe, display, label
 
 _STATES, _CHANGES = "eds.trail", "eds.changes"
 # A message after saving has as many.
 MAX_SENTENCES = 3
 # The history shows the last ones. The trail has all of them.
 MAX_HISTORY = 200
-# Of the text of a value on a page.
-MAX_VALUE_LENGTH = 200
-
 _Key: TypeAlias = tuple[type[Model], Any]
 
 
@@ -91,7 +89,7 @@ class TrailingAdmin(ModelAdmin):
             "title": f"History of {getattr(row, 'name', None) or row}",
             "opts": self.opts,
             "original": row,
-            "entries": [(entry, describe_changes(entry)) for entry in rows[:MAX_HISTORY]],
+            "entries": [(entry, describe(entry)) for entry in rows[:MAX_HISTORY]],
             **(extra_context or {}),
         }
         return TemplateResponse(request, "admin/engagement/history.html", context)
@@ -142,7 +140,7 @@ def say_changes(request: HttpRequest, row: Any) -> str:
     """What the request changed in the row, in sentences: "Weight of Report_Shared is 5 now."."""
     changes: entries.Changes = request.META.get(_CHANGES, {})
     sentences = [
-        f"{_label(name)} is {'not set' if _as_text(after) == '–' else _display(after)} now."
+        f"{capfirst(label(name))} is {display(after).replace('–', 'not set')} now."
         for name, (_, after) in changes.items()
     ]
     if not sentences:
@@ -150,40 +148,6 @@ def say_changes(request: HttpRequest, row: Any) -> str:
     if more := len(sentences) - MAX_SENTENCES:
         sentences[MAX_SENTENCES:] = [f"{more} more changed."] if more > 0 else []
     return " ".join(sentences)
-
-
-def _label(name: str) -> str:
-    text = name.replace("__name", "").replace("_", " ") if " of " not in name else name
-    return f"{text[:1].upper()}{text[1:]}"
-
-
-def describe_changes(entry: TrailEntry) -> list[str]:
-    """The changes as lines of text."""
-    return [
-        f"{name.replace('_', ' ')}: {_display(before)} → {_display(after)}"
-        if before not in (None, "")
-        else f"{name.replace('_', ' ')}: {_display(after)}"
-        for name, (before, after) in entry.changes.items()
-    ]
-
-
-def _display(value: Any) -> str:
-    text = _as_text(value)
-    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
-
-
-def _as_text(value: Any) -> str:
-    if value in (None, "", [], {}):
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    # An audience, or the conditions of a segment, whose "match" is a value of its own.
-    rule = {"conditions": value} if isinstance(value, list) else value
-    if isinstance(rule, dict) and (text := describe_stored_rule(rule)):
-        return text
-    if isinstance(value, list):
-        return ", ".join(map(_as_text, value))
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
 
 
 def _text(message: Any) -> str:

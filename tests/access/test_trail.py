@@ -18,9 +18,9 @@ from pytest_django import Settings
 
 from access.logins.security_log import LogRateLimiter
 from access.models import Invite, TrailEntry
-from access.pages.history import describe_changes
 from access.trail import entries, sign_ins
 from access.trail.models_followed import find_followed, followed_models
+from access.trail.sentences import describe, describe_changes
 from core import retention
 from engagement.models import Product, Segment
 from ingestion.models import IngestionKey
@@ -142,8 +142,68 @@ def test_values_are_words_and_not_as_python_writes_them(member: Client, acme_row
         'unknown: {"kind": "of an older release"}',
     ]
     assert describe_changes(entry) == lines
-    page = member.get(reverse("admin:engagement_trailentry_changelist")).content.decode()
-    assert [line for line in lines if line not in unescape(page)] == []
+    page = member.get(reverse("admin:engagement_trailentry_change", args=[entry.pk]))
+    html = unescape(page.content.decode())
+    assert [line for line in lines if line not in html] == []
+
+
+def test_an_entry_is_a_sentence_that_says_who_did_what(
+    member: Client, acme: Product, acme_rows: Rows
+) -> None:
+    def sentence(action: str, kind: str, name: str = "", **fields: Any) -> str:
+        values = {"person": "ada", "login_id": 7, "object_id": "1", **fields}
+        entry = TrailEntry(product=acme, action=action, kind=kind, object_name=name, **values)
+        return describe(entry)
+
+    of = ("changed", "workspace", "Acme · Default")
+    for name, values, expected in (
+        ("weight of Report_Shared", [1.0, 5.0],
+         "changed the weight of Report_Shared from 1 to 5"),
+        ("weight of Opened", [None, 5], "set the weight of Opened to 5"),
+        ("half_life_days", [30, None], "removed the half life days, which was 30"),
+        ("is_enabled", [True, False], "turned “enabled” off"),
+        ("member cleo", [None, "Viewer"], "added cleo as a viewer"),
+        ("member cleo", ["Viewer", "Manager"], "changed cleo from a viewer to a manager"),
+        ("member cleo", ["Viewer", None], "removed cleo, a viewer"),
+    ):  # fmt: skip
+        text = sentence(*of, changes={name: values}, note="Changed weights.")
+        assert text == f"ada {expected} in the workspace Acme · Default."
+    many = {f"weight of {number}": [1, 2] for number in range(5)}
+    assert sentence(*of, changes=many).endswith(
+        "changed the weight of 2 from 1 to 2 and changed 2 more in the workspace Acme · Default."
+    )
+    assert sentence(*of, changes={"name": ["A", "B"]}, note="Suggested by outcomes.") == (
+        "ada changed the name from A to B in the workspace Acme · Default. Suggested by outcomes."
+    )
+    note = "Invited cleo@acme.test as a viewer."
+    assert sentence("changed", "product", "Acme", note=note) == (
+        "ada invited cleo@acme.test as a viewer (product Acme)."
+    )
+    assert sentence("changed", "login", "ada", object_id="7", note="Chose a new password.") == (
+        "ada chose a new password."
+    )
+    for action, kind, name, note, expected in (
+        ("added", "segment", "Paying", "", "ada added the segment Paying."),
+        ("deleted", "segment", "Paying", "", "ada deleted the segment Paying."),
+        ("secret_read", "ingestion key", "CI", "", "ada read the secret of the ingestion key CI."),
+        ("exported", "export", "", "Trail.", "ada exported trail."),
+        ("exported", "export", "Default", "The list of users as CSV.",
+         "ada exported the list of users as CSV, of Default."),
+        ("forgotten", "user", "", "Forgot a user on request.", "ada forgot a user on request."),
+        ("signed_in", "sign-in", "", "", "ada signed in."),
+        ("sign_in_failed", "sign-in", "", "3 more are not listed.",
+         "ada failed to sign in. 3 more are not listed."),
+        ("changed", "segment", "Paying", "No fields changed.",
+         "ada saved the segment Paying. Nothing was different."),
+    ):  # fmt: skip
+        assert sentence(action, kind, name, note=note) == expected
+    assert sentence("signed_in", "sign-in", person="").startswith("Somebody ")
+    # As on the pages: of the trail, and of a row's history.
+    save(member, "engagement_product", acme.pk, name="Acme Lens")
+    expected = "maya changed the name from Acme to Acme Lens in the product Acme Lens."
+    assert expected in member.get(reverse(LIST)).content.decode()
+    history = reverse("admin:engagement_product_history", args=[acme.pk])
+    assert expected in member.get(history).content.decode()
 
 
 @pytest.mark.django_db
@@ -245,8 +305,8 @@ def test_invites_and_exports_are_in_the_trail(
     url = reverse("admin:engagement_product_revoke_invite", args=[product.pk])
     member.post(url, {"invite": open_invite.pk})
     assert tell(kind="product") == [
-        ("maya", "changed", "Invited ada@example.com as manager."),
-        ("maya", "changed", "Invited by link as viewer."),
+        ("maya", "changed", "Invited ada@example.com as a manager."),
+        ("maya", "changed", "Invited somebody by link as a viewer."),
         ("maya", "changed", "Revoked an invite."),
     ]
     assert tell(kind="member") == [("ada", "added", "Became manager by an invite.")]
