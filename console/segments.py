@@ -67,17 +67,13 @@ class SegmentForm(RuleForm):
         """Set the workspace and the scope whose conditions the page offers: the chosen ones."""
         data = self.data if self.is_bound else self.initial
         fields: dict[str, Any] = self.fields
-        fields["workspace"].empty_label = None
         fields["scope"].choices = Segment.Scope.choices[::-1]
-        for name in ("workspace", "scope"):
-            fields[name].widget.attrs |= RELOADS
-        rows = list(fields["workspace"].queryset.select_related("product"))
-        choices = [row for row in rows if str(row.pk) == str(data.get("workspace"))]
-        if workspace := next(iter([*choices, *rows]), None):
+        fields["scope"].widget.attrs |= RELOADS
+        if workspace := self.chosen_row("workspace"):
             scope = data.get("scope")
             self.instance.workspace = workspace
             self.instance.scope = scope if scope in Segment.Scope.values else Segment.Scope.ACCOUNT
-            self.initial["workspace"], self.initial["scope"] = workspace.pk, self.instance.scope
+            self.initial["scope"] = self.instance.scope
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]

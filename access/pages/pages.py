@@ -176,26 +176,6 @@ class ProductColumnAdmin(PageAdmin):
         return columns
 
 
-class ChoosingAdmin(PageAdmin):
-    """Asks what a new row is about before it shows the form."""
-
-    def is_chosen(self, request: HttpRequest) -> bool:
-        """Whether the URL says what the new row is about."""
-        raise NotImplementedError
-
-    def choose_page(self, request: HttpRequest) -> HttpResponse:
-        raise NotImplementedError
-
-    def add_view(
-        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        if request.method == "POST" or self.is_chosen(request):
-            return super().add_view(request, form_url, extra_context)
-        if not self.has_add_permission(request):
-            raise PermissionDenied
-        return self.choose_page(request)
-
-
 class RowPageAdmin(PageAdmin):
     """Shows a row on a page of its own, which is no form."""
 

@@ -30,3 +30,16 @@ class ReloadingForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def is_valid(self) -> bool:
         return not self.is_reload and super().is_valid()
+
+    def chosen_row(self, name: str) -> Any:
+        """The row that is chosen in the field, on which others depend; by default the first one."""
+        field: Any = self.fields[name]
+        field.empty_label, field.required = None, True
+        field.widget.attrs |= RELOADS
+        choice = self.data.get(name) if self.is_bound else self.initial.get(name)
+        rows = list(field.queryset.select_related("product"))
+        self.offers_several = len(rows) > 1
+        row = next(iter([*(each for each in rows if str(each.pk) == str(choice)), *rows]), None)
+        if row is not None:
+            self.initial[name] = row.pk
+        return row

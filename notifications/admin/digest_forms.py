@@ -11,7 +11,9 @@ from django.db.models import Q
 from django.http import HttpRequest
 
 from access.logins import time_zones
+from access.pages.reloads import RELOADS
 from access.pages.scoping import request_access
+from access.pages.sources import SourceForm
 from engagement.models import SavedView, Segment
 from notifications.digests.own import own_destination
 from notifications.models import Destination, Digest
@@ -25,12 +27,11 @@ NO_RECEIVERS = (
 HOURS = [(hour, f"{hour:02}:00") for hour in range(24)]
 
 
-class DigestForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A digest of the workspace that the address of the page names."""
+class DigestForm(SourceForm):
+    """A digest of what changed in a workspace, a segment, or a view; the page previews it."""
 
     request: HttpRequest
 
-    source = forms.ChoiceField(label="What changed in", required=False)
     hour = forms.TypedChoiceField(label="At", choices=HOURS, coerce=int, initial=8)
     time_zone = forms.ChoiceField()
     receiver = forms.ChoiceField(label="To")
@@ -38,62 +39,55 @@ class DigestForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Digest
         fields = ["workspace", "cadence", "weekday", "is_enabled"]
-        widgets = {"workspace": forms.HiddenInput}
+        widgets = {"cadence": forms.Select(attrs=RELOADS)}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         digest = self.instance
-        if not digest.pk and not self._set_workspace():
+        if "cadence" not in self.fields or not (digest.pk or self._set_workspace()):
             return
-        self._choose("source", self._sources(), self._source_of(digest))
+        self._offer_sources()
         zone = digest.time_zone if digest.pk else time_zones.current_time_zone(self.request).key
         self._choose("time_zone", _zones(zone), zone)
         own = digest.pk and digest.destination.owner_id is None
         self._choose("receiver", self._receivers(), str(digest.destination_id) if own else OWN)
-        if digest.pk and "hour" in self.fields:
+        if digest.pk:
             self.initial["hour"] = digest.hour
-        field = self.fields.get("receiver")
-        if isinstance(field, forms.ChoiceField) and not field.choices:
-            field.help_text = NO_RECEIVERS
-        if "weekday" in self.fields:
-            self.fields["weekday"].help_text = "Of a digest once a week."
+        receivers: Any = self.fields["receiver"]
+        if not receivers.choices:
+            receivers.help_text = NO_RECEIVERS
+        if self.is_reload and self.data.get("cadence") in Digest.Cadence.values:
+            # The preview follows.
+            digest.cadence = self.data["cadence"]
 
     def _set_workspace(self) -> bool:
-        """Set the workspace that the address names, if the login may see it."""
-        data = self.data if self.is_bound else self.initial
-        try:
-            workspace = self.fields["workspace"].clean(data.get("workspace"))
-        except (forms.ValidationError, KeyError):
+        """Set the chosen workspace; False if there is none."""
+        workspace = self.chosen_row("workspace")
+        if workspace is None:
             return False
+        if not self.offers_several:
+            self.fields["workspace"].widget = forms.HiddenInput()
         self.instance.workspace, self.instance.product = workspace, workspace.product
         return True
 
     def _choose(self, name: str, choices: Any, initial: str) -> None:
-        if isinstance(field := self.fields.get(name), forms.ChoiceField):
-            field.choices = list(choices)
-            self.initial.setdefault(name, initial)
+        field: Any = self.fields[name]
+        field.choices = list(choices)
+        self.initial.setdefault(name, initial)
 
     # --- Choices ------------------------------------------------------------------------------
 
-    @staticmethod
-    def _source_of(digest: Digest) -> str:
-        if digest.segment_id:
-            return f"segment:{digest.segment_id}"
-        return f"view:{digest.view_id}" if digest.view_id else ""
-
-    def _sources(self) -> Iterator[Any]:
-        digest = self.instance
-        yield "", f"All accounts of {digest.workspace.name}"
+    def _offer_sources(self) -> None:
+        digest, source = self.instance, self.fields["source"]
         segments = Segment.objects.filter(workspace=digest.workspace_id, scope="account")
-        if options := [(f"segment:{each.pk}", each.name) for each in segments.order_by("name")]:
-            yield "Segments", options
         views = SavedView.objects.filter(
             Q(owner=self.request.user.pk) | Q(owner=None) | Q(pk=digest.view_id),
             workspace=digest.workspace_id,
             scope="account",
         )
-        if options := [(f"view:{each.pk}", each.name) for each in views]:
-            yield "Saved views", options
+        source.label = "What changed in"
+        whole = f"All accounts of {digest.workspace.name}"
+        self.offer_sources(whole, segments.order_by("name"), views)
 
     @property
     def _reader(self) -> AdminUser:
@@ -137,9 +131,6 @@ class DigestForm(forms.ModelForm):  # type: ignore[type-arg]
     def apply(self, site_url: str, now: datetime) -> None:
         """Set the fields of the instance that the form declares itself. Writes the destination."""
         digest, cleaned = self.instance, self.cleaned_data
-        kind, _, pk = cleaned["source"].partition(":")
-        digest.segment_id = int(pk) if kind == "segment" else None
-        digest.view_id = int(pk) if kind == "view" else None
         digest.hour, digest.time_zone = cleaned["hour"], cleaned["time_zone"]
         if digest.is_enabled:
             digest.unsubscribed_at = None

@@ -6,19 +6,13 @@ from typing import Any, ClassVar
 from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from access.pages.pages import (
-    ChoosingAdmin,
-    ExtraView,
-    OutboundFormAdmin,
-    PageAction,
-    ProductColumnAdmin,
-)
-from access.pages.place import requested_product
+from access.pages.pages import ExtraView, OutboundFormAdmin, PageAction, ProductColumnAdmin
+from access.pages.place import requested_product, requested_workspace
 from access.pages.scoping import ProductFilter, ProductSet, request_access
 from access.trail.models_followed import follow
 from engagement.models import Workspace
@@ -45,7 +39,7 @@ _PREVIEW_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestor
 
 
 @admin.register(Digest)
-class DigestAdmin(OutboundFormAdmin, ProductColumnAdmin, ChoosingAdmin):
+class DigestAdmin(OutboundFormAdmin, ProductColumnAdmin):
     empty_text = (
         "There are no digests yet. One tells once a week, or once a day, what changed in a "
         "workspace, in a segment, or in a saved view."
@@ -132,34 +126,16 @@ class DigestAdmin(OutboundFormAdmin, ProductColumnAdmin, ChoosingAdmin):
             kwargs["queryset"] = _workspaces(request)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
-    def is_chosen(self, request: HttpRequest) -> bool:
-        return bool(request.GET.get("workspace"))
-
-    def choose_page(self, request: HttpRequest) -> HttpResponse:
-        """Ask for the workspace of a new digest."""
-        workspaces = _workspaces(request)
-        product = requested_product(request)
-        if product is not None:
-            workspaces = workspaces.filter(product=product)
-        return self.render_page(
-            request,
-            "admin/notifications/choose_digest.html",
-            "Add digest",
-            workspaces=workspaces.order_by("product__name", "pk"),
-        )
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        initial = super().get_changeform_initial_data(request)
+        return {**initial, "workspace": requested_workspace(request)}
 
     def form_context(
         self, request: HttpRequest, context: dict[str, Any], obj: Any
     ) -> dict[str, Any]:
         digest = obj or context["adminform"].form.instance
-        if not digest.workspace_id:
-            # Only a made-up URL lacks a valid workspace.
-            raise Http404
-        return {
-            **super().form_context(request, context, obj),
-            "digest": digest,
-            **_preview(digest),
-        }
+        context = super().form_context(request, context, obj)
+        return context | ({"digest": digest, **_preview(digest)} if digest.workspace_id else {})
 
     def page_context(self, request: HttpRequest, obj: Digest) -> dict[str, Any]:
         return {"title": str(obj), "state_label": self.state_label(obj)}
@@ -211,7 +187,11 @@ class DigestAdmin(OutboundFormAdmin, ProductColumnAdmin, ChoosingAdmin):
 
 def _workspaces(request: HttpRequest) -> QuerySet[Workspace]:
     rows = Workspace.objects.select_related("product", "scores__cached_counts")
-    return request_access(request).visible.filter_rows(rows, "product")
+    product = requested_product(request)
+    if product is not None:
+        rows = rows.filter(product=product)
+    visible = request_access(request).visible.filter_rows(rows, "product")
+    return visible.order_by("product__name", "pk")
 
 
 def _preview(digest: Digest) -> dict[str, Block | str]:

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.validators import validate_email
 from django.db.models import QuerySet
 
-from access.pages.reloads import RELOADS, ReloadingForm
+from access.pages.reloads import ReloadingForm
 from core.outbound.addresses import MAX_URL_LENGTH, AddressForbidden, check_url
 from engagement.models import Segment, Workspace
 from notifications.delivery import signing
@@ -191,17 +191,9 @@ class SubscriptionForm(ReloadingForm):
     def _workspace(self) -> Workspace | None:
         """The workspace whose segments the form offers."""
         field: Any = self.fields["workspace"]
-        field.empty_label, field.required = None, True
-        field.widget.attrs |= RELOADS
         if self.instance.product_id:
             field.queryset = field.queryset.filter(product=self.instance.product_id)
-        choice = self.data.get("workspace") if self.is_bound else self.initial.get("workspace")
-        rows = list(field.queryset.select_related("product"))
-        self.offers_workspaces = len(rows) > 1
-        matches = [row for row in rows if str(row.pk) == str(choice)]
-        workspace = next(iter([*matches, *rows]), None)
-        if workspace and not self.is_bound:
-            self.initial["workspace"] = workspace.pk
+        workspace: Workspace | None = self.chosen_row("workspace")
         return workspace
 
     def _offer(self, workspace: Workspace) -> None:

@@ -44,10 +44,10 @@ def build(digest: Digest) -> Content:
     period = finding.last_period(own.score_set, Cadence(digest.cadence))
     changes = finding.find_changes(own, period, counts_all=True)
     query = {"segment": str(digest.segment_id)} if digest.segment_id else {}
-    query |= {"view": str(digest.view_id)} if digest.view_id else {}
+    query |= digest.view.filters if digest.view else {}
     product = NamedThing(id=digest.product_id, name=digest.product.name)
     workspace = NamedThing(id=digest.workspace_id, name=digest.workspace.name)
-    name = digest.subject if query else digest.product.name
+    name = digest.subject if digest.segment or digest.view else digest.product.name
     return Content(
         text=f"What changed in {name} {_when(digest)}",
         digest_id=digest.pk,

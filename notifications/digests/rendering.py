@@ -30,6 +30,7 @@ def render(content: Content, site_url: str) -> Rendered:
         "content": content,
         "block": block,
         "site": site_url,
+        "file": content.places.accounts(page="export"),
         "overview": f"{reverse('admin:index')}?workspace={content.workspace.id}",
         "settings": reverse("admin:notifications_digest_change", args=[content.digest_id]),
         "unsubscribe": unsubscribe_path(content.digest_id),

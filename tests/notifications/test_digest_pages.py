@@ -1,5 +1,6 @@
 """A member makes a digest of their own in three clicks, and managers change all of a product."""
 
+import re
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from access.logins import addresses
-from engagement.models import Product, ProductMember, SavedView, ScoreSet, Segment
+from engagement.models import Product, ProductMember, SavedView, ScoreSet, Segment, Workspace
 from notifications.digests import writing
 from notifications.models import Destination, Digest, DigestIssue
 from tests.engagement.conftest import scores
@@ -127,7 +128,7 @@ def test_segments_and_views_are_offered_and_no_others(
             in ada.post(reverse(ADD), form(scores, **invalid)).content.decode()
         )
     other = form(scores, workspace=globex.workspaces.get().pk)
-    assert ada.post(reverse(ADD), other).status_code == 404
+    assert "Select a valid choice" in ada.post(reverse(ADD), other).content.decode()
     assert not Digest.objects.exists()
     ada.post(reverse(ADD), form(scores, source=f"segment:{own.pk}"))
     assert Digest.objects.get().segment == own
@@ -172,3 +173,30 @@ def test_an_address_of_a_login_is_no_destination_of_subscriptions(
     url = reverse("admin:notifications_subscription_add")
     query: dict[str, Any] = {"workspace": scores.workspace_id, "trigger": "account_first_event"}
     assert "Digests of login" not in maya.get(url, query).content.decode()
+
+
+def test_one_page_has_the_workspace_and_shows_what_the_digest_would_say(
+    ada: Client, scores: ScoreSet
+) -> None:
+    account(scores, "initech", created_at=timezone.now().replace(year=2026, month=9, day=22))
+    # With one workspace there is nothing to ask.
+    page = ada.get(reverse(ADD)).content.decode()
+    assert 'type="hidden" name="workspace"' in page and "1 account is new." in page
+    other = Workspace.objects.create(product=scores.product, name="Sandbox")
+    page = ada.get(reverse(ADD), {"product__id__exact": scores.product_id}).content.decode()
+    assert re.search(r'<select name="workspace"[^>]* data-reload', page) and "Sandbox" in page
+    # What follows from a choice is shown before anything is saved.
+    segment = Segment.objects.create(
+        workspace=scores.workspace,
+        scope="account",
+        name="Nobody",
+        conditions=[{"kind": "trait", "trait": "x", "operator": "is_set"}],
+    )
+    choice = form(scores, source=f"segment:{segment.pk}", _reload="1", cadence="day")
+    page = ada.post(reverse(ADD), choice).content.decode()
+    assert "1 account is new." not in page and "A quiet day" in page
+    choice = form(scores, workspace=other.pk, _reload="1")
+    assert "has no scores yet" in ada.post(reverse(ADD), choice).content.decode()
+    assert not Digest.objects.exists()
+    Workspace.objects.all().delete()
+    assert "there are no workspaces yet" in ada.get(reverse(ADD)).content.decode()

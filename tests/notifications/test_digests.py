@@ -1,5 +1,6 @@
 """Digests: written once for each period, readable without a login, ended by one click."""
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
@@ -11,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from access.logins import addresses
-from engagement.models import Product, ProductMember, ScoreSet, Segment, Workspace
+from engagement.models import Product, ProductMember, SavedView, ScoreSet, Segment, Workspace
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from notifications.delivery.deliver import deliver
@@ -19,6 +20,7 @@ from notifications.digests import content, links, writing
 from notifications.digests.own import own_destination
 from notifications.digests.rendering import render
 from notifications.models import Destination, Digest, DigestIssue, OutboxMessage
+from tests.admin.conftest import logged_in
 from tests.cases import each, leaves_no_rows
 from tests.engagement.alarms.rows import alarm
 from tests.engagement.conftest import scores
@@ -246,6 +248,23 @@ def test_the_digest_of_a_segment_is_about_its_members(scores: ScoreSet, digest: 
     text = render(content.build(own), SITE).text
     assert text.startswith("What changed in Hoolis yesterday\n23 September")
     assert "Hooli" in text and "Initech" not in text and "Every day at 08:00" in text
+
+
+def test_the_digest_of_a_view_links_to_the_file_of_its_accounts(
+    scores: ScoreSet, digest: Digest, login: AdminUser
+) -> None:
+    plant(scores)
+    view = SavedView.objects.create(
+        product=scores.product, workspace=scores.workspace, scope="account", name="Hoolis",
+        sort="-score", filters={"trait.name": "Hooli"},
+    )  # fmt: skip
+    Digest.objects.update(view=view)
+    own = Digest.objects.select_related(*content.RELATED).get()
+    text = render(content.build(own), SITE).text
+    (url,) = re.findall(f"as a file, for logins: {SITE}(.+)", text)
+    assert Client().get(url).headers["Location"].startswith("/admin/login/")
+    rows = b"".join(logged_in(login).get(url).streaming_content).decode()  # type: ignore[attr-defined]
+    assert "Hooli" in rows and "Initech" not in rows
 
 
 def test_chats_get_a_post_with_links(scores: ScoreSet, receiver: Receiver, clock: Clock) -> None:

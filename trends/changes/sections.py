@@ -65,10 +65,10 @@ class Places:
         page = reverse("admin:engagement_account_change", args=[account.id])
         return f"{page}?{urlencode({WORKSPACE_PARAM: self.workspace_id})}"
 
-    def accounts(self, **query: str) -> str:
-        page = reverse("admin:engagement_account_changelist")
+    def accounts(self, page: str = "changelist", **query: str) -> str:
+        """The list of accounts, or its file (the page "export")."""
         own = {WORKSPACE_PARAM: str(self.workspace_id), **self.query, **query}
-        return f"{page}?{urlencode(own)}"
+        return f"{reverse(f'admin:engagement_account_{page}')}?{urlencode(own)}"
 
     def workspace(self, view: str) -> str:
         return reverse(f"admin:engagement_workspace_{view}", args=[self.workspace_id])
