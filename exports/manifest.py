@@ -7,7 +7,9 @@ import json
 from datetime import datetime
 from typing import Any
 
-from exports.models import ExportRun, Extent, Table
+from engagement.models import Segment
+from exports import tables
+from exports.models import ExportRun, Extent, ScheduledExport, Table
 from exports.tables import TABLES, format_value
 
 NAME = "manifest.json"
@@ -23,6 +25,7 @@ def build_manifest(run: ExportRun, now: datetime) -> bytes:
         "run": run.pk,
         "product": {"id": workspace.product_id, "name": workspace.product.name},
         "workspace": {"id": workspace.pk, "name": workspace.name},
+        "source": _source(export),
         "format": export.format,
         "extent": Extent.CHANGES if run.since else Extent.COMPLETE,
         "complete_because": run.complete_because or None,
@@ -37,6 +40,15 @@ def build_manifest(run: ExportRun, now: datetime) -> bytes:
         "tables": {table: _table(table, files) for table in export.tables},
     }
     return json.dumps(content, ensure_ascii=False, indent=1).encode()
+
+
+def _source(export: ScheduledExport) -> dict[str, Any] | None:
+    """The segment or the view whose rows were written; None for all."""
+    source = tables.find_source(export)
+    if source is None:
+        return None
+    kind = "segment" if isinstance(source, Segment) else "view"
+    return {"kind": kind, "id": source.pk, "name": source.name}
 
 
 def _table(table: str, files: list[Any]) -> dict[str, Any]:

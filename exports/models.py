@@ -69,6 +69,24 @@ class ScheduledExport(models.Model):
         "engagement.Product", on_delete=models.CASCADE, related_name="scheduled_exports"
     )
     workspace = models.ForeignKey("engagement.Workspace", on_delete=models.CASCADE)
+    # Whose rows it writes; all without both. One that is gone stays named here, so that its export
+    # fails and does not write more than before.
+    segment = models.ForeignKey(
+        "engagement.Segment",
+        null=True,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+    )
+    view = models.ForeignKey(
+        "engagement.SavedView",
+        null=True,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+    )
     name = models.CharField(max_length=NAME_LENGTH)
     tables = ArrayField(models.CharField(max_length=20, choices=Table.choices))
     format = models.CharField(max_length=10, choices=Format.choices, default=Format.CSV)
@@ -111,6 +129,14 @@ class ScheduledExport(models.Model):
             models.CheckConstraint(
                 condition=Q(schedule__in=["daily", "weekly", "manual"]),
                 name="export_schedule_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(segment=None) | Q(view=None), name="export_of_one_source"
+            ),
+            # Who leaves a segment or a view leaves no change.
+            models.CheckConstraint(
+                condition=Q(extent="complete") | Q(segment=None, view=None),
+                name="export_of_a_source_is_complete",
             ),
         ]
         indexes = [

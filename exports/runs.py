@@ -104,12 +104,15 @@ class Preview(NamedTuple):
 
 
 def preview(export: ScheduledExport, table: str, now: datetime) -> Preview | None:
-    """What a file of one of the export's tables would begin with. None without scores."""
+    """What a file of one of the export's tables would begin with. None without scores. Raises
+    SourceLost."""
     workspace = Workspace.objects.select_related("scores").get(pk=export.workspace_id)
     if workspace.scores is None or workspace.scores.scored_day is None:
         return None
     name = Table(table if table in export.tables else export.tables[0])
-    rows = tables.preview(name, workspace.scores, cursors.current_cursor(workspace, 0, now))
+    until = cursors.current_cursor(workspace, 0, now)
+    matches = tables.rows_filter(export, workspace.scores)
+    rows = tables.preview(name, workspace.scores, until, matches)
     return Preview(name, [column.name for column in TABLES[name].columns], rows)
 
 
@@ -210,8 +213,10 @@ def begin(job: Job, run: ExportRun, until: Cursor, now: datetime) -> None:
 
 def _expected_rows(export: ScheduledExport, score_set: int) -> int | None:
     """About how many rows of users and accounts a complete run has."""
+    if tables.is_narrowed(export) or not set(export.tables) <= {Table.ACCOUNTS, Table.USERS}:
+        return None
     counts = CachedCounts.objects.filter(score_set=score_set).first()
-    if counts is None or not set(export.tables) <= {Table.ACCOUNTS, Table.USERS}:
+    if counts is None:
         return None
     plural = {"account": counts.accounts, "user": counts.users}
     return sum(plural[TABLES[Table(table)].scope] for table in export.tables)

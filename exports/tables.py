@@ -10,9 +10,11 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
+from django.db.models import Q
+
 from engagement import changes
 from engagement.metric_names import Scope
-from engagement.models import ScoreSet
+from engagement.models import SavedView, ScoreSet, Segment
 from engagement.orders.columns import CHANCE_COLUMNS, COLUMNS, ColumnType, Facts, with_facts
 from engagement.orders.columns import Column as SubjectColumn
 from engagement.rules import license_events
@@ -20,8 +22,9 @@ from engagement.scopes import SubjectKind, get_kind
 from engagement.scores.histories import recent_scores
 from engagement.scores.metrics import compute_scores
 from exports.cursors import Cursor
-from exports.models import Table
+from exports.models import ScheduledExport, Table
 from trends import reading
+from trends.changes import whose
 from trends.models import DayFigures
 
 # A row is as long as the columns of its table.
@@ -50,12 +53,14 @@ class Span(NamedTuple):
     """What a run exports: all rows, or with ``since`` those that changed, as they are at ``until``.
 
     ``score_set`` shows the scores of ``until``. A chunk has about as many subjects as ``at_once``.
+    ``matches`` narrows a complete run of users or accounts.
     """
 
     score_set: ScoreSet
     since: Cursor | None
     until: Cursor
     at_once: int
+    matches: Q = Q()
 
 
 class TableInfo(NamedTuple):
@@ -69,10 +74,60 @@ def read_chunk(table: str, span: Span, after: int) -> Chunk:
     return TABLES[Table(table)].read(span, after)
 
 
-def preview(table: str, score_set: ScoreSet, until: Cursor) -> list[list[str]]:
+def preview(table: str, score_set: ScoreSet, until: Cursor, matches: Q) -> list[list[str]]:
     """The first rows of a complete file of the table, as CSV has their values."""
-    chunk = read_chunk(table, Span(score_set, None, until, PREVIEW_ROWS), 0)
+    chunk = read_chunk(table, Span(score_set, None, until, PREVIEW_ROWS, matches), 0)
     return [list(map(format_value, row)) for row in chunk.rows[:PREVIEW_ROWS]]
+
+
+# --- Whose rows -----------------------------------------------------------------------------
+
+# The tables of users and of accounts, which a segment or a view narrows.
+TABLES_OF = {
+    "account": (Table.ACCOUNTS, Table.ACCOUNT_SCORES),
+    "user": (Table.USERS, Table.USER_SCORES),
+}
+LOST = "The segment or the view of this export was deleted. Choose another one."
+
+
+class SourceLost(Exception):
+    """What the export is about is gone. The text says what to do."""
+
+
+def find_source(export: ScheduledExport) -> Segment | SavedView | None:
+    """The export's segment or view. Raises SourceLost."""
+    row: Segment | SavedView | None = None
+    if export.segment_id:
+        row = Segment.objects.filter(pk=export.segment_id).first()
+    elif export.view_id:
+        row = SavedView.objects.filter(pk=export.view_id, owner=None).first()
+    else:
+        return None
+    if row is None or row.workspace_id != export.workspace_id:
+        raise SourceLost(LOST)
+    return row
+
+
+def rows_filter(export: ScheduledExport, score_set: ScoreSet) -> Q:
+    """Keeps the engagement rows that the export writes. Raises SourceLost."""
+    source = find_source(export)
+    try:
+        return (source and whose.rows_filter(source, score_set)) or Q()
+    except whose.NoChanges as error:
+        raise SourceLost(str(error)) from error
+
+
+def describe_source(export: ScheduledExport) -> str:
+    """“accounts of Paying”; empty for all."""
+    try:
+        source = find_source(export)
+    except SourceLost:
+        return "of something that was deleted"
+    return f"{source.scope}s of {source.name}" if source else ""
+
+
+def is_narrowed(export: ScheduledExport) -> bool:
+    return bool(export.segment_id or export.view_id)
 
 
 # --- Users and accounts ---------------------------------------------------------------------
@@ -137,7 +192,7 @@ def _read_rows(kind: SubjectKind, span: Span, after: int) -> tuple[list[int], li
     is_account = kind.scope == "account"
     columns += ("active_users", "total_users", "activity") if is_account else ("user__account",)
     rows = kind.engagement_rows(span.score_set).select_related(kind.scope).only(*columns)
-    rows = with_facts(rows, span.score_set, kind).order_by(kind.id_column)
+    rows = with_facts(rows.filter(span.matches), span.score_set, kind).order_by(kind.id_column)
     if span.since is None:
         page = list(rows.filter(**{f"{kind.id_column}__gt": after})[: span.at_once])
         return [kind.subject_id(row) for row in page], page
@@ -166,8 +221,8 @@ def _day_scores(scope: Scope) -> "Callable[[Span, int], Chunk]":
 
     def read(span: Span, after: int) -> Chunk:
         rows = kind.engagement_rows(span.score_set).select_related(kind.scope)
-        rows = rows.filter(**{f"{kind.id_column}__gt": after}).order_by(kind.id_column)
-        rows = rows.only(*_ENGAGEMENT, f"{kind.path}external_id")
+        rows = rows.filter(span.matches, **{f"{kind.id_column}__gt": after})
+        rows = rows.order_by(kind.id_column).only(*_ENGAGEMENT, f"{kind.path}external_id")
         size = min(SCORED_PER_FETCH, span.at_once)
         page = list(rows[:size])
         scores = recent_scores(span.score_set, kind, page)

@@ -65,7 +65,10 @@ class _Writer:
         """Raises StepFailed and LeaseLost."""
         try:
             return self._write_next(open_store(_with_credentials(self._run.export)))
-        except (StoreError, files.FormatMissing, DecryptionError, NotScored) as error:
+        except (
+            *(StoreError, files.FormatMissing, DecryptionError),
+            *(NotScored, tables.SourceLost),
+        ) as error:
             text = NOT_SCORED if isinstance(error, NotScored) else str(error)
             runs.note_error(self._job, self._run, text)
             raise StepFailed(text) from error
@@ -92,7 +95,8 @@ class _Writer:
         since = cursors.cursor_of(run.since) if run.since else None
         until = cursors.cursor_of(run.until)
         cursors.show_scores_of(score_set, until)
-        span = Span(score_set, since, until, tables.ROWS_PER_FETCH)
+        matches = tables.rows_filter(run.export, score_set)
+        span = Span(score_set, since, until, tables.ROWS_PER_FETCH, matches)
         table = run.export.tables[run.table_number]
         part = files.open_part(run.export.format, TABLES[Table(table)].columns)
         rows = text_bytes = 0

@@ -15,7 +15,7 @@ from access.pages.place import find_place
 from access.pages.scoping import ProductFilter
 from access.trail.models_followed import follow
 from core.fields import DecryptionError
-from exports import runs, schedule, tasks
+from exports import runs, schedule, tables, tasks
 from exports.admin.forms import SECRETS, STORE_FIELDS, ScheduledExportForm
 from exports.models import ExportRun, ScheduledExport, Table
 from exports.stores import StoreError, verify
@@ -35,7 +35,8 @@ follow(
     ScheduledExport,
     "scheduled export",
     (
-        *("name", "tables", "extent", "format", "schedule", "weekday", "hour", "is_enabled"),
+        *("name", "segment__name", "view__name", "tables", "extent", "format"),
+        *("schedule", "weekday", "hour", "is_enabled"),
         *("store_kind", "endpoint", "region", "bucket", "folder"),
     ),
 )
@@ -70,7 +71,9 @@ class ScheduledExportAdmin(OutboundFormAdmin):
 
     @admin.display(description="tables")
     def tables_label(self, export: ScheduledExport) -> str:
-        return ", ".join(Table(table).label for table in export.tables)
+        names = ", ".join(Table(table).label for table in export.tables)
+        source = tables.describe_source(export)
+        return f"{names}: {source}" if source else names
 
     @admin.display(description="runs")
     def schedule_label(self, export: ScheduledExport) -> str:
@@ -92,10 +95,10 @@ class ScheduledExportAdmin(OutboundFormAdmin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         kind = Kind(obj.store_kind) if obj else _chosen_kind(request)
         store = STORE_FIELDS[kind]
-        what = ["name", "tables", ("extent", "format"), ("schedule", "weekday", "hour")]
+        what = ["name", "source", "tables", ("extent", "format"), ("schedule", "weekday", "hour")]
         if obj and not self.has_change_permission(request, obj):
             # Django shows the stored names of the tables.
-            what[what.index("tables")] = "tables_label"
+            what[1:3] = ["tables_label"]
             return [*what, "is_enabled", *(name for name in store if name not in SECRETS)]
         return [*([] if obj else [("workspace", "store_kind")]), *what, "is_enabled", *store]
 
@@ -112,7 +115,11 @@ class ScheduledExportAdmin(OutboundFormAdmin):
         return form
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        return {"store_kind": _chosen_kind(request), "workspace": find_place(request).workspace_id}
+        return {
+            "store_kind": _chosen_kind(request),
+            "workspace": find_place(request).workspace_id,
+            "source": request.GET.get("source", ""),
+        }
 
     def save_model(
         self, request: HttpRequest, obj: ScheduledExport, form: Any, change: bool
@@ -173,9 +180,14 @@ class ScheduledExportAdmin(OutboundFormAdmin):
             "runs": latest,
             "last": last,
             "level": _level(obj, last),
-            "preview": runs.preview(obj, request.GET.get("table", ""), timezone.now()),
-            "tables": [(table, Table(table).label) for table in obj.tables],
         }
+
+    def form_context(
+        self, request: HttpRequest, context: dict[str, Any], obj: Any
+    ) -> dict[str, Any]:
+        context_of_row = super().form_context(request, context, obj)
+        export = context["adminform"].form.instance
+        return context_of_row | (_preview(request, export) if export.workspace_id else {})
 
     # --- Buttons ------------------------------------------------------------------------------
 
@@ -215,6 +227,17 @@ class ScheduledExportAdmin(OutboundFormAdmin):
         ScheduledExport.objects.filter(pk=export.pk).update(verified_at=timezone.now())
         text = "A test file was written and deleted. The export can run."
         self.message_user(request, text, messages.SUCCESS)
+
+
+def _preview(request: HttpRequest, export: ScheduledExport) -> dict[str, Any]:
+    """The first rows of a file, also before the export is saved."""
+    names = [table for table in request.POST.getlist("tables") if table in Table.values]
+    export.tables = names or export.tables or [Table.ACCOUNTS]
+    try:
+        preview = runs.preview(export, request.GET.get("table", ""), timezone.now())
+    except tables.SourceLost as error:
+        return {"no_preview": str(error)}
+    return {"preview": preview, "tables": [(each, Table(each).label) for each in export.tables]}
 
 
 def describe_store(export: ScheduledExport) -> str:

@@ -5,10 +5,12 @@ from typing import Any
 
 from django import forms
 
-from access.pages.reloads import RELOADS, ReloadingForm
+from access.pages.reloads import RELOADS
+from access.pages.sources import SourceForm
 from core.outbound.addresses import AddressForbidden, check_url
-from exports import files
-from exports.models import ScheduledExport, Table
+from engagement.models import SavedView, Segment
+from exports import files, tables
+from exports.models import Extent, ScheduledExport, Table
 from exports.stores import folders
 from exports.stores.s3 import endpoint_url
 
@@ -19,7 +21,7 @@ STORE_FIELDS = {
 }
 SECRETS = ("access_key_id", "secret_access_key")
 # Another export follows if one of these changes: its next run is a complete one.
-WHAT = {"tables", "format", "extent"}
+WHAT = {"source", "tables", "format", "extent"}
 MAX_EXPORTS = 20
 _FOLDER = re.compile(r"[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*", re.ASCII)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
@@ -34,7 +36,7 @@ FOLDER_HELP = {
 }
 
 
-class ScheduledExportForm(ReloadingForm):
+class ScheduledExportForm(SourceForm):
     """An export of a workspace to a kind of store, whose fields the page has."""
 
     tables = forms.MultipleChoiceField(
@@ -76,8 +78,11 @@ class ScheduledExportForm(ReloadingForm):
         super().__init__(*args, **kwargs)
         kind = self.chosen_kind()
         fields: dict[str, Any] = self.fields
-        if "workspace" in fields:
-            fields["workspace"].empty_label = None
+        workspace = self.chosen_row("workspace") if "workspace" in fields else None
+        if workspace is not None:
+            self.instance.workspace = workspace
+        if "source" in fields and self.instance.workspace_id:
+            self._offer_sources()
         if "store_kind" in fields:
             fields["store_kind"].choices = [
                 each for each in Kind.choices if each[0] != Kind.FOLDER or folders.is_offered()
@@ -93,6 +98,14 @@ class ScheduledExportForm(ReloadingForm):
                 del self.fields[name]
             elif self.instance.pk:
                 field.required, field.help_text = False, KEEP_HELP
+
+    def _offer_sources(self) -> None:
+        """Those that stay when a login goes: an export is the product's."""
+        own = {"workspace": self.instance.workspace_id}
+        segments = Segment.objects.filter(**own).order_by("scope", "name")
+        views = SavedView.objects.filter(**own, owner=None).order_by("scope", "name")
+        self.fields["source"].label = "Which accounts and users"
+        self.offer_sources("All accounts and users", segments, views)
 
     def chosen_kind(self) -> ScheduledExport.StoreKind:
         data = self.data if self.is_bound else self.initial
@@ -140,11 +153,29 @@ class ScheduledExportForm(ReloadingForm):
             self.add_error("name", "This product already has an export with this name.")
         if not self.instance.pk and product:
             self._check_number(product)
+        if {"source", "tables", "extent"} <= set(cleaned):
+            self._check_source(cleaned)
         if "endpoint" in cleaned:
             self._check_endpoint(cleaned)
         if self.instance.pk:
             self._require_new_keys(cleaned)
         return cleaned
+
+    def _check_source(self, cleaned: dict[str, Any]) -> None:
+        try:
+            source = tables.find_source(self.instance)
+        except tables.SourceLost as error:
+            self.add_error("source", str(error))
+            return
+        if source is None:
+            return
+        fitting = tables.TABLES_OF[source.scope]
+        if not set(cleaned["tables"]) <= set(fitting):
+            first, second = (Table(table).label for table in fitting)
+            self.add_error("tables", f"{source} has {source.scope}s. Choose {first} or {second}.")
+        if cleaned["extent"] != Extent.COMPLETE:
+            text = "Who leaves a segment or a view is no change. Choose Everything."
+            self.add_error("extent", text)
 
     def _check_number(self, product: int) -> None:
         if ScheduledExport.objects.filter(product=product).count() >= MAX_EXPORTS:
@@ -169,9 +200,11 @@ class ScheduledExportForm(ReloadingForm):
 
     def new_values(self) -> dict[str, Any]:
         """The values to save: without keys that were left empty."""
-        return {
+        values = {
             name: value for name, value in self.cleaned_data.items() if name not in SECRETS or value
         }
+        values.pop("source", None)
+        return {**values, "segment": self.instance.segment_id, "view": self.instance.view_id}
 
     @property
     def has_new_store(self) -> bool:

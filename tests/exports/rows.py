@@ -11,7 +11,7 @@ from typing import Any
 
 from core.jobs import kinds
 from core.jobs.run import run_kinds
-from engagement.models import Product, Workspace
+from engagement.models import Product, Segment, Workspace
 from exports import runs
 from exports.models import ExportRun, Extent, ScheduledExport, Table
 from exports.stores import StoreError
@@ -115,6 +115,12 @@ class Reader:
         rows = read_csv(content)
         assert len(rows) == file["rows"]
         return rows
+
+
+def a_segment(workspace: Workspace, scope: str, name: str, **condition: Any) -> Segment:
+    return Segment.objects.create(
+        workspace=workspace, scope=scope, name=name, conditions=[{"kind": "trait", **condition}]
+    )
 
 
 def at_hour(hour: int, day: int = 24) -> datetime:

@@ -12,13 +12,13 @@ from pytest_django import Settings
 
 from access.models import TrailEntry
 from core.models import Job
-from engagement.models import Product, ProductMember, User
+from engagement.models import Product, ProductMember, SavedView, User
 from exports import runs, tasks
 from exports.models import ExportRun, ScheduledExport
 from exports.stores.s3 import S3Store
 from tests.admin.conftest import logged_in
 from tests.admin.rows import an_export_run
-from tests.exports.rows import MemoryStore, an_export, run_now
+from tests.exports.rows import MemoryStore, a_segment, an_export, run_now
 from tests.exports.test_runs import some_history
 from tests.notifications.rows import Clock
 
@@ -212,3 +212,49 @@ def test_pages_separate_thousands_and_name_tables(acme: Product, manager: Client
     ProductMember.objects.update(role=ProductMember.Role.VIEWER)
     html = manager.get(page_of(run.export)).content.decode()
     assert "Scores of accounts per day" in html and "account_scores" not in html
+
+
+def test_a_segment_or_a_shared_view_is_chosen_with_the_first_rows_of_its_file(
+    acme: Product, globex: Product, manager: Client, folder: Path, clock: Clock
+) -> None:
+    workspace = some_history(acme)
+    some_history(globex)
+    comma = a_segment(workspace, "account", "Comma", trait="seats", operator="is_set")
+    theirs = a_segment(globex.workspaces.get(), "account", "Theirs", trait="x", operator="is_set")
+    own = {"product": acme, "workspace": workspace, "scope": "account", "sort": "-score"}
+    ours = SavedView.objects.create(**own, name="Shared")
+    hers = SavedView.objects.create(**own, name="Private", owner=AdminUser.objects.get())
+    values = fields(acme, "folder", folder="x", tables=["accounts"], extent="complete")
+    page = manager.get(
+        reverse(ADD), {"workspace": str(workspace.pk), "source": f"segment:{comma.pk}"}
+    )
+    assert f'value="segment:{comma.pk}" selected' in page.content.decode()
+    for name, is_offered in (("Comma", 1), ("Shared", 1), ("Theirs", 0), ("Private", 0)):
+        assert (f">{name}</option>" in page.content.decode()) == bool(is_offered), name
+    assert [row[1] for row in page.context["preview"].rows] == ["comma"]
+    # A choice shows its first rows before anything is saved.
+    for source, count in (("", 3), (f"segment:{comma.pk}", 1), (f"view:{ours.pk}", 3)):
+        reloaded = manager.post(reverse(ADD), {**values, "source": source, "_reload": "1"})
+        assert len(reloaded.context["preview"].rows) == count
+    for change, text in (
+        ({"source": f"segment:{theirs.pk}"}, "Select a valid choice"),
+        ({"source": f"view:{hers.pk}"}, "Select a valid choice"),
+        ({"tables": ["accounts", "users"]}, "Choose Accounts or Scores of accounts per day."),
+        ({"extent": "changes"}, "Choose Everything."),
+    ):
+        answer = manager.post(reverse(ADD), {**values, "source": f"segment:{comma.pk}", **change})
+        assert text in answer.content.decode(), text
+    manager.post(reverse(ADD), {**values, "source": f"segment:{comma.pk}"})
+    export = ScheduledExport.objects.get()
+    assert (export.segment_id, export.view_id) == (comma.pk, None)
+    listed = manager.get(reverse("admin:exports_scheduledexport_changelist")).content.decode()
+    assert "Accounts: accounts of Comma" in listed
+    # Whom it writes of does not widen because the segment goes.
+    comma.delete()
+    html = manager.get(page_of(export)).content.decode()
+    assert "was deleted. Choose another one." in html and "Deleted: choose another" in html
+    kept = {**values, "source": f"segment:{comma.pk or export.segment_id}"}
+    assert "was deleted. Choose" in manager.post(page_of(export), kept).content.decode()
+    assert manager.post(page_of(export), {**values, "source": f"view:{ours.pk}"}).status_code == 302
+    export.refresh_from_db()
+    assert (export.segment_id, export.view_id) == (None, ours.pk)

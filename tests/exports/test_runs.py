@@ -13,7 +13,7 @@ from django.db.models import Q
 from core import retention
 from core.database import nodes
 from core.models import Job
-from engagement.models import Product, Workspace
+from engagement.models import Account, Product, SavedView, Segment, Workspace
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from exports import cursors, files, manifest, runs, tables
@@ -22,7 +22,15 @@ from exports.tables import format_value
 from marketplace.models import LicenseEvent
 from tests.cases import FACTOR
 from tests.engagement.history import NOON, group, identify, tell, track
-from tests.exports.rows import MemoryStore, Reader, an_export, read_csv, run_now, write_due
+from tests.exports.rows import (
+    MemoryStore,
+    Reader,
+    a_segment,
+    an_export,
+    read_csv,
+    run_now,
+    write_due,
+)
 from tests.license_events import add_event
 from tests.notifications.rows import Clock
 from tests.readapi.scored import fill
@@ -566,3 +574,62 @@ def test_trends_are_a_table_with_all_days_in_each_run(
         assert (rows[-1]["weekly_accounts"], rows[-1]["account_mean"]) == ("99", "40.5")
         assert json.loads(rows[-1]["account_bands"]) == [1] * 10 and rows[-1]["seats"] == ""
         export.refresh_from_db()
+
+
+def test_an_export_of_a_segment_or_a_view_has_its_rows_and_no_others(
+    acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "ROWS_PER_FETCH", 2)
+    workspace = some_history(acme)
+    tell(acme, *(group(f"seat-{n}", seats=n) for n in range(1, 8)), identify("dee", plan="free"))
+    rescore(NOON)
+
+    def written(table: Table, **source: Any) -> set[str]:
+        name = str(ScheduledExport.objects.count())
+        run = run_now(an_export(acme, name=name, tables=[table], **source), clock)
+        assert (run.state, run.error, run.expected_rows) == (State.DONE, "", None)
+        content = memory.manifests()[-1]
+        (named,) = source.values()
+        kind = "segment" if isinstance(named, Segment) else "view"
+        assert content["source"] == {"kind": kind, "id": named.pk, "name": named.name}
+        files = content["tables"][table]["files"]
+        return {
+            row["tracking_id"]
+            for file in files
+            for row in read_csv(memory.files[f"{run.folder}/{file['name']}"])
+        }
+
+    seats = {row.external_id: row.traits.get("seats") for row in Account.objects.all()}
+    many = a_segment(workspace, "account", "Many", trait="seats", operator="at_least", value=3)
+    expected = {name for name, number in seats.items() if number and number >= 3}
+    assert len(expected) == 6 and written(Table.ACCOUNTS, segment=many) == expected
+    assert written(Table.ACCOUNT_SCORES, segment=many) == {"comma"}
+    pro = a_segment(workspace, "user", "Pro", trait="plan", operator="is", value="pro")
+    assert written(Table.USERS, segment=pro) == {"cyd"}
+    view = SavedView.objects.create(
+        product=acme, workspace=workspace, scope="account", name="Seven", sort="-score",
+        filters={"segment": str(many.pk), "trait.seats": "7"},
+    )  # fmt: skip
+    assert written(Table.ACCOUNTS, view=view) == {"seat-7"}
+    view.filters = {}
+    view.save()
+    assert written(Table.ACCOUNTS, view=view) == set(seats)
+
+
+def test_an_export_whose_source_is_gone_writes_nothing(
+    acme: Product, memory: MemoryStore, clock: Clock
+) -> None:
+    workspace = some_history(acme)
+    segment = a_segment(workspace, "account", "Many", trait="seats", operator="is_set")
+    view = SavedView.objects.create(
+        product=acme, workspace=workspace, scope="account", name="Lost", sort="-score",
+        filters={"segment": str(segment.pk)},
+    )  # fmt: skip
+    exports = [an_export(acme, name=name, **{name: row}) for name, row in
+               (("segment", segment), ("view", view))]  # fmt: skip
+    segment.delete()
+    for export in exports:
+        export.refresh_from_db()
+        run = run_now(export, clock)
+        assert "deleted" in run.error and run.rows == 0
+    assert memory.put_names == []

@@ -55,7 +55,7 @@ BOUNDS = {
     "readapi": (8, 72),
     "marketplace": (6, 35),
     "notifications": (8, 36),
-    "exports": (6, 29),
+    "exports": (6, 30),
     "console": (5, 13),
     "config": (6, 45),
 }

@@ -57,13 +57,19 @@ def of_workspace(
         raise NoChanges("The workspace has no scores yet.")
     score_set.workspace = workspace
     named = segment or view
-    if named is not None and named.scope != "account":
+    if named is None:
+        return Whose(score_set, workspace.name)
+    if named.scope != "account":
         raise NoChanges("Changes are about accounts. Choose a segment or a view of accounts.")
-    if segment is not None:
-        matches = members.members_filter(score_set, members.segment_rule(segment))
-        return Whose(score_set, segment.name, matches, segment.pk)
-    if view is not None:
-        if not _readers:
-            raise NoChanges("This process does not know what saved views keep.")
-        return Whose(score_set, view.name, _readers[0](view, score_set), NOBODY)
-    return Whose(score_set, workspace.name)
+    figures = NOBODY if segment is None else segment.pk
+    return Whose(score_set, named.name, rows_filter(named, score_set), figures)
+
+
+def rows_filter(source: Segment | SavedView, score_set: ScoreSet) -> Q | None:
+    """What the segment or the view keeps of the engagement rows of its kind; None for all. Raises
+    NoChanges."""
+    if isinstance(source, Segment):
+        return members.members_filter(score_set, members.segment_rule(source))
+    if not _readers:
+        raise NoChanges("This process does not know what saved views keep.")
+    return _readers[0](source, score_set)
