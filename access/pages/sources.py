@@ -16,7 +16,7 @@ class SourceForm(ReloadingForm):
     source = forms.ChoiceField(required=False, widget=forms.Select(attrs=RELOADS))
 
     def offer_sources(
-        self, whole: str, segments: Iterable[Segment], views: Iterable[SavedView]
+        self, everything: str, segments: Iterable[Segment], views: Iterable[SavedView]
     ) -> None:
         """Offer these sources, and set the instance's own to the chosen one. A stored one that is
         not among them stays chosen, for the caller to refuse: it must not become the whole."""
@@ -26,7 +26,7 @@ class SourceForm(ReloadingForm):
         for view in views:
             groups[f"Saved views of {view.scope}s"].append((f"view:{view.pk}", view.name))
         field: Any = self.fields["source"]
-        field.choices = [("", whole), *groups.items()]
+        field.choices = [("", everything), *groups.items()]
         row: Any = self.instance
         if row.segment_id or row.view_id:
             own = f"segment:{row.segment_id}" if row.segment_id else f"view:{row.view_id}"

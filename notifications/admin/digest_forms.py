@@ -86,8 +86,8 @@ class DigestForm(SourceForm):
             scope="account",
         )
         source.label = "What changed in"
-        whole = f"All accounts of {digest.workspace.name}"
-        self.offer_sources(whole, segments.order_by("name"), views)
+        everything = f"All accounts of {digest.workspace.name}"
+        self.offer_sources(everything, segments.order_by("name"), views)
 
     @property
     def _reader(self) -> AdminUser:

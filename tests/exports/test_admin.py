@@ -253,8 +253,8 @@ def test_a_segment_or_a_shared_view_is_chosen_with_the_first_rows_of_its_file(
     comma.delete()
     html = manager.get(page_of(export)).content.decode()
     assert "was deleted. Choose another one." in html and "Deleted: choose another" in html
-    kept = {**values, "source": f"segment:{comma.pk or export.segment_id}"}
-    assert "was deleted. Choose" in manager.post(page_of(export), kept).content.decode()
+    same = {**values, "source": f"segment:{comma.pk or export.segment_id}"}
+    assert "was deleted. Choose" in manager.post(page_of(export), same).content.decode()
     assert manager.post(page_of(export), {**values, "source": f"view:{ours.pk}"}).status_code == 302
     export.refresh_from_db()
     assert (export.segment_id, export.view_id) == (None, ours.pk)

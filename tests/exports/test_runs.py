@@ -584,7 +584,7 @@ def test_an_export_of_a_segment_or_a_view_has_its_rows_and_no_others(
     tell(acme, *(group(f"seat-{n}", seats=n) for n in range(1, 8)), identify("dee", plan="free"))
     rescore(NOON)
 
-    def written(table: Table, **source: Any) -> set[str]:
+    def rows_of(table: Table, **source: Any) -> set[str]:
         name = str(ScheduledExport.objects.count())
         run = run_now(an_export(acme, name=name, tables=[table], **source), clock)
         assert (run.state, run.error, run.expected_rows) == (State.DONE, "", None)
@@ -602,18 +602,18 @@ def test_an_export_of_a_segment_or_a_view_has_its_rows_and_no_others(
     seats = {row.external_id: row.traits.get("seats") for row in Account.objects.all()}
     many = a_segment(workspace, "account", "Many", trait="seats", operator="at_least", value=3)
     expected = {name for name, number in seats.items() if number and number >= 3}
-    assert len(expected) == 6 and written(Table.ACCOUNTS, segment=many) == expected
-    assert written(Table.ACCOUNT_SCORES, segment=many) == {"comma"}
+    assert len(expected) == 6 and rows_of(Table.ACCOUNTS, segment=many) == expected
+    assert rows_of(Table.ACCOUNT_SCORES, segment=many) == {"comma"}
     pro = a_segment(workspace, "user", "Pro", trait="plan", operator="is", value="pro")
-    assert written(Table.USERS, segment=pro) == {"cyd"}
+    assert rows_of(Table.USERS, segment=pro) == {"cyd"}
     view = SavedView.objects.create(
         product=acme, workspace=workspace, scope="account", name="Seven", sort="-score",
         filters={"segment": str(many.pk), "trait.seats": "7"},
     )  # fmt: skip
-    assert written(Table.ACCOUNTS, view=view) == {"seat-7"}
+    assert rows_of(Table.ACCOUNTS, view=view) == {"seat-7"}
     view.filters = {}
     view.save()
-    assert written(Table.ACCOUNTS, view=view) == set(seats)
+    assert rows_of(Table.ACCOUNTS, view=view) == set(seats)
 
 
 def test_an_export_whose_source_is_gone_writes_nothing(
