@@ -32,6 +32,12 @@ def is_well_formed(credential: str, prefix: str) -> bool:
     return secrets.compare_digest(checksum, _checksum(prefix, secret))
 
 
+def bearer(header: str) -> str:
+    """The credential of an ``Authorization`` header with the scheme Bearer, else ""."""
+    scheme, _, secret = header.strip().partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else ""
+
+
 def digest(credential: str) -> bytes:
     """The 32 bytes that look up a credential and stand for it everywhere."""
     return hashlib.sha256(credential.encode("utf-8", "surrogatepass")).digest()

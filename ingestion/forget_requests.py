@@ -4,7 +4,7 @@ Unlike the doors, it answers after it has looked the key up and erased, because 
 know that the erasure took place.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -19,6 +19,7 @@ from access.trail import entries
 from core import credentials
 from core.rate_limits import RateLimit
 from engagement import tasks
+from engagement.models.credentials import CredentialExpired, CredentialUnknown
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from ingestion.cors import CorsView
@@ -30,8 +31,6 @@ from ingestion.models import ForgetKey
 # Of one key, in one process. Each request locks the product for a moment.
 REQUESTS_PER_MINUTE = 120
 RETRY_AFTER = 5
-# People look at a key's last use. A minute is exact enough.
-LAST_USED_PRECISION = timedelta(minutes=1)
 
 KEY_MISSING = "Send a forget key as `Authorization: Bearer edf_…`."
 KEY_UNKNOWN = "This forget key is unknown or has been revoked."
@@ -76,7 +75,9 @@ class ForgetView(CorsView):
         subject = _subject(key.product_id, body)
         forgetting.forget(subject, now, suppress=body.suppress)
         tasks.request_clearing()
-        _record(request, key, subject.scope)
+        address = entries.storable_address(client_address(request))
+        actor = entries.Actor(None, f"forget key {key.name}", address)
+        entries.record_forgotten(actor, subject.scope.value, key.product_id)
         return Response(_answer(subject.scope, body.suppress, now))
 
     def handle_exception(self, exc: Exception) -> Response:
@@ -89,23 +90,18 @@ class ForgetView(CorsView):
 
 
 def _live_key(request: HttpRequest, now: datetime) -> ForgetKey:
-    scheme, _, secret = request.META.get("HTTP_AUTHORIZATION", "").strip().partition(" ")
-    secret = secret.strip()
-    if scheme.lower() != "bearer" or not secret:
+    secret = credentials.bearer(request.META.get("HTTP_AUTHORIZATION", ""))
+    if not secret:
         raise IngestionError(401, "invalid_key", KEY_MISSING)
-    if not credentials.is_well_formed(secret, ForgetKey.PREFIX):
-        raise IngestionError(401, "invalid_key", KEY_UNKNOWN)
     # Without the stored secret, which would be decrypted.
-    rows = ForgetKey.objects.defer("secret").filter(
-        digest=credentials.digest(secret), revoked_at=None, product__deletion_requested_at=None
-    )
-    key = rows.first()
-    if key is None:
-        raise IngestionError(401, "invalid_key", KEY_UNKNOWN)
-    if key.has_expired(now):
-        raise IngestionError(401, "invalid_key", KEY_EXPIRED)
-    if key.last_used_at is None or key.last_used_at < now - LAST_USED_PRECISION:
-        ForgetKey.objects.filter(pk=key.pk).update(last_used_at=now)
+    keys = ForgetKey.objects.defer("secret").filter(product__deletion_requested_at=None)
+    try:
+        key = ForgetKey.find_live(keys, secret, now)
+    except CredentialUnknown:
+        raise IngestionError(401, "invalid_key", KEY_UNKNOWN) from None
+    except CredentialExpired:
+        raise IngestionError(401, "invalid_key", KEY_EXPIRED) from None
+    key.record_use(now)
     return key
 
 
@@ -117,18 +113,6 @@ def _subject(product_id: int, body: ForgetBody) -> SubjectRef:
         return SubjectRef(product_id, SubjectScope.USER, user_id)
     group_id = fields.required_id(body.group_id, "groupId")
     return SubjectRef(product_id, SubjectScope.ACCOUNT, group_id)
-
-
-def _record(request: HttpRequest, key: ForgetKey, scope: SubjectScope) -> None:
-    """Note who asked. The trail must not keep the id."""
-    address = entries.storable_address(client_address(request))
-    entries.record(
-        entries.Actor(None, f"forget key {key.name}", address),
-        entries.Action.FORGOTTEN,
-        scope.value,
-        product_id=key.product_id,
-        note=f"Forgot a {scope.value} on request.",
-    )
 
 
 def _answer(scope: SubjectScope, suppress: bool, now: datetime) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """Authentication by the bearer token of a request."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from django.db.models import Q
 from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
@@ -12,13 +11,12 @@ from rest_framework.request import Request
 from access.logins import security_log
 from access.logins.security_log import client_address
 from core import credentials
+from engagement.models.credentials import CredentialExpired, CredentialUnknown
 from readapi import rights
 from readapi.errors import Forbidden
 from readapi.models import ApiToken
 
 SCHEME = "Bearer"
-# People look at a token's last use. A minute is exact enough.
-LAST_USED_PRECISION = timedelta(minutes=1)
 
 TOKEN_MISSING = "Send a read token as `Authorization: Bearer eds_…`."
 TOKEN_UNKNOWN = "This read token is unknown or has been revoked."
@@ -38,10 +36,12 @@ class BearerTokenAuthentication(BaseAuthentication):
 def authenticate(request: HttpRequest) -> ApiToken:
     """The live token of the request. Raises AuthenticationFailed, or Forbidden if the token may not
     be used from the client's address."""
-    secret = _bearer(request.META.get("HTTP_AUTHORIZATION", ""))
+    secret = credentials.bearer(request.META.get("HTTP_AUTHORIZATION", ""))
+    if not secret:
+        raise AuthenticationFailed(TOKEN_MISSING)
     now, address = timezone.now(), client_address(request)
     try:
-        token = get_live_token(secret, now)
+        token = _live_token(secret, now)
     except AuthenticationFailed as error:
         _log_rejection(request, secret, error)
         raise
@@ -62,30 +62,22 @@ def carries_read_token(request: HttpRequest) -> bool:
     return ApiToken.PREFIX + "_" in header.partition(" ")[2]
 
 
-def get_live_token(secret: str, now: datetime) -> ApiToken:
+def _live_token(secret: str, now: datetime) -> ApiToken:
     """The live token with its product. Raises AuthenticationFailed if there is none."""
-    if not credentials.is_well_formed(secret, ApiToken.PREFIX):
-        raise AuthenticationFailed(TOKEN_UNKNOWN)
-    tokens = ApiToken.objects.filter(revoked_at=None).select_related("product")
+    tokens = ApiToken.objects.select_related("product")
     # Only these columns: loading the stored secret would decrypt it.
     tokens = tokens.only("last_used_at", "expires_at", *ApiToken.RIGHTS, "product__name")
     try:
-        token = tokens.get(digest=credentials.digest(secret))
-    except ApiToken.DoesNotExist:
+        return ApiToken.find_live(tokens, secret, now)
+    except CredentialUnknown:
         raise AuthenticationFailed(TOKEN_UNKNOWN) from None
-    if token.has_expired(now):
-        raise AuthenticationFailed(TOKEN_EXPIRED)
-    return token
+    except CredentialExpired:
+        raise AuthenticationFailed(TOKEN_EXPIRED) from None
 
 
 def record_use(token: ApiToken, address: str, now: datetime) -> None:
     """Store the time and the address of the token's last use, at most once a minute."""
-    outdated_before = now - LAST_USED_PRECISION
-    if token.last_used_at is None or token.last_used_at < outdated_before:
-        is_outdated = Q(last_used_at=None) | Q(last_used_at__lt=outdated_before)
-        ApiToken.objects.filter(is_outdated, pk=token.pk).update(
-            last_used_at=now, last_used_from=_storable(address)
-        )
+    token.record_use(now, last_used_from=_storable(address))
 
 
 def _storable(address: str) -> str | None:
@@ -104,10 +96,3 @@ def _log_rejection(request: HttpRequest, secret: str, error: AuthenticationFaile
         revoked = ApiToken.objects.none().values_list("pk", flat=True)
         reason, subject = "not a read token", ""
     security_log.log_token_rejected(request, reason, subject, revoked.first)
-
-
-def _bearer(header: str) -> str:
-    scheme, _, secret = header.strip().partition(" ")
-    if scheme.lower() != SCHEME.lower() or not secret.strip():
-        raise AuthenticationFailed(TOKEN_MISSING)
-    return secret.strip()

@@ -73,6 +73,13 @@ def record_command(
     record(COMMAND_LINE, action, kind, product_id=product_id, name=name, note=note)
 
 
+def record_forgotten(actor: Actor, scope: str, product_id: int) -> None:
+    """Add an entry about a user or an account that was forgotten: without its id, which must not
+    stay anywhere."""
+    note = f"Forgot a {scope} on request."
+    record(actor, Action.FORGOTTEN, scope, product_id=product_id, note=note)
+
+
 def storable_address(text: str) -> str | None:
     """The address without a port, or None for anything else."""
     match = _PORT.match(text) if text.count(":") == 1 or text.startswith("[") else None

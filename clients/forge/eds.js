@@ -282,7 +282,7 @@ export function createEds({
   const forget = async (userId) => {
     const response = await fetch(`${origin}/v2/forget`, {
       method: 'POST',
-      headers: { 'Authorization': `Basic ${forgetKey}`, 'Content-Type': 'application/json' },
+      headers: { 'Authorization': `Bearer ${forgetKey}`, 'Content-Type': 'application/json' },
       body: JSON.stringify({ userId, suppress: true }),
       signal: AbortSignal.timeout(DELIVERY_TIMEOUT_MS),
     });

@@ -43,14 +43,7 @@ class ForgettableAdmin(LargeTableAdmin):
             )
         subject = SubjectRef(row.product_id, self.scope, row.external_id)
         self._forget(request, subject, suppress="suppress" in request.POST)
-        # The trail must not keep the id or the name.
-        entries.record(
-            entries.actor_of(request),
-            entries.Action.FORGOTTEN,
-            self.scope.value,
-            product_id=row.product_id,
-            note=f"Forgot a {self.scope.value} on request.",
-        )
+        entries.record_forgotten(entries.actor_of(request), self.scope.value, row.product_id)
         return redirect(self.view_url("changelist"))
 
     def _forget(self, request: HttpRequest, subject: SubjectRef, suppress: bool) -> None:

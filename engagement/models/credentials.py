@@ -1,6 +1,6 @@
 """The base model of ingestion keys and read tokens."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, Self
 
 from django.conf import settings
@@ -11,6 +11,17 @@ from django.db.models.functions import Now
 from core import credentials
 from core.fields import EncryptedTextField
 from engagement.models.products import Product
+
+# People look at the last use. A minute is exact enough.
+LAST_USED_PRECISION = timedelta(minutes=1)
+
+
+class CredentialUnknown(Exception):
+    """There is no such credential, or it was revoked."""
+
+
+class CredentialExpired(Exception):
+    """The credential has expired."""
 
 
 class Credential(models.Model):
@@ -67,6 +78,27 @@ class Credential(models.Model):
 
     def has_expired(self, now: datetime) -> bool:
         return self.expires_at is not None and self.expires_at <= now
+
+    @classmethod
+    def find_live(cls, rows: "models.QuerySet[Self]", secret: str, now: datetime) -> Self:
+        """The credential of *rows* with the secret. Raises CredentialUnknown and
+        CredentialExpired. A malformed secret costs no query."""
+        if not credentials.is_well_formed(secret, cls.PREFIX):
+            raise CredentialUnknown
+        row = rows.filter(digest=credentials.digest(secret), revoked_at=None).first()
+        if row is None:
+            raise CredentialUnknown
+        if row.has_expired(now):
+            raise CredentialExpired
+        return row
+
+    def record_use(self, now: datetime, **fields: Any) -> None:
+        """Store that it is used now, with other *fields*, at most once a minute."""
+        outdated_before = now - LAST_USED_PRECISION
+        if self.last_used_at is None or self.last_used_at < outdated_before:
+            is_outdated = Q(last_used_at=None) | Q(last_used_at__lt=outdated_before)
+            rows = type(self)._default_manager.filter(is_outdated, pk=self.pk)
+            rows.update(last_used_at=now, **fields)
 
     @classmethod
     def create(cls, product: Product, name: str, **fields: Any) -> Self:

@@ -64,11 +64,11 @@ class Command(BaseCommand):
         subjects = _subjects(target.pk, user, account)
         for subject in subjects:
             text = _allow_again(subject) if allow_again else _forget(subject, suppress)
-            # Without the id, which must not stay anywhere.
-            scope = subject.scope.value
-            note = "Accepts messages again." if allow_again else f"Forgot a {scope} on request."
-            action = entries.Action.CHANGED if allow_again else entries.Action.FORGOTTEN
-            entries.record_command(action, scope, subject.product_id, note=note)
+            scope, note = subject.scope.value, "Accepts messages again."
+            if allow_again:
+                entries.record_command(entries.Action.CHANGED, scope, target.pk, note=note)
+            else:
+                entries.record_forgotten(entries.COMMAND_LINE, scope, target.pk)
             self.stdout.write(f"{scope} {subject.external_id}: {text}")
         if not allow_again:
             is_erased = run.finish(ERASE_FORGOTTEN, target.pk, timezone.now)

@@ -392,7 +392,7 @@ test('in the mode account, each person is reported, and closed accounts are forg
   assert.ok(!rows.has('eds-person-person-3') && rows.has('eds-person-person-4'));
   const last = service.requests.at(-1);
   assert.equal(last.path, '/v2/forget');
-  assert.equal(last.headers.authorization, 'Basic edf_forget');
+  assert.equal(last.headers.authorization, 'Bearer edf_forget');
   assert.deepEqual(JSON.parse(last.text), { userId: 'person-3', suppress: true });
   assert.equal(rows.size, 250);
 });
