@@ -70,6 +70,7 @@ class ServiceAdminSite(AdminSite):
                 self.admin_view(self.reconciliation),
                 name="licenses_reconciliation",
             ),
+            path("licenses/matching/", self.admin_view(self.matching), name="licenses_matching"),
             path("search/", self.admin_view(self.search), name="search"),
             path("preferences/", self.admin_view(self.preferences), name="preferences"),
         ]
@@ -161,6 +162,11 @@ class ServiceAdminSite(AdminSite):
         context = self.each_context(request)
         view = self.pages.reconciliation.reconciliation_view
         response: HttpResponse = view(request, context)
+        return response
+
+    def matching(self, request: HttpRequest) -> HttpResponse:
+        context = self.each_context(request)
+        response: HttpResponse = self.pages.matching.matching_view(request, context)
         return response
 
     def preferences(self, request: HttpRequest) -> HttpResponse:

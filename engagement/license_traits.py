@@ -9,6 +9,9 @@ LICENSE_PREFIX: Final = "am."
 LICENSE_TYPE_TRAIT: Final = "am.licenseType"
 LICENSE_STATUS_TRAIT: Final = "am.status"
 EDITION_TRAIT: Final = "am.appEdition"
+HOSTNAME_TRAIT: Final = "am.cloudSiteHostname"
+# The hostname that the site had before it was renamed.
+FORMER_HOSTNAME_TRAIT: Final = "am.formerSiteHostname"
 TIER_TRAIT: Final = "am.tier"
 # The number of seats, if the tier names one.
 SEATS_TRAIT: Final = "am.tier.number"

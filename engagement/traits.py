@@ -32,6 +32,7 @@ MARKETPLACE_TRAITS = (
     "am.evaluationSaleDate",
     "am.evaluationStartDate",
     "am.extendedServerSupport",
+    "am.formerSiteHostname",
     "am.hostEntitlementId",
     "am.hostEntitlementNumber",
     "am.hostLicenseId",

@@ -19,6 +19,7 @@ from console.dashboard.notices import (
     expiry_notices,
     export_notices,
     limit_notices,
+    match_notices,
     message_notices,
     score_notices,
 )
@@ -133,7 +134,7 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
     calm = None if urgent else connection
     urgent += expiry_notices(summary, now, may_connect=product.pk in access.connectable)
     urgent += [*credential_notices(summary, now), *limit_notices(summary)]
-    urgent += destination_notices(summary)
+    urgent += [*destination_notices(summary), *match_notices(summary)]
     urgent += activity_notices(summary)
     urgent += export_notices(summary)
     if summary.is_new:

@@ -32,6 +32,8 @@ from ingestion.log import last_24h, status
 from ingestion.log.last_24h import Last24Hours
 from ingestion.models import IngestionKey
 from ingestion.snippets import KEY_PLACEHOLDER, build_snippets
+from marketplace.licenses import matching
+from marketplace.licenses.matching import MatchReport
 from marketplace.models import Connection
 from marketplace.runs.timetable import load_timetable
 from marketplace.status.health import LastRuns, load_last_runs
@@ -45,6 +47,8 @@ from trends.models import WHOLE, DayFigures
 
 # The list of products has all of them.
 MAX_CARDS = 6
+# The accounts with the highest scores whose licenses an overview looks for.
+MATCHED_ACCOUNTS = 200
 # Tokens, of all cards.
 MAX_EXPIRING = 20
 # Logins whose address somebody else has.
@@ -145,6 +149,7 @@ def product_summaries(
                 timetable=timetable,
                 attention=_attention(score_set, is_overview=is_overview),
                 changes=_changes(workspaces[product.pk][0]) if score_set and is_overview else None,
+                matches=_matches(score_set, connection) if is_overview else None,
                 trends=curves.strip(workspaces[product.pk][0]) if score_set and is_overview else (),
                 destinations=destinations[product.pk],
                 failed_exports=[run for run in failed_exports if run.product_id == product.pk],
@@ -167,6 +172,12 @@ def _attention(score_set: ScoreSet | None, *, is_overview: bool) -> Attention:
     if is_overview:
         return counts.accounts_needing_attention(score_set)
     return Attention(counts.last_insight_counts(score_set), {})
+
+
+def _matches(score_set: ScoreSet | None, connection: Connection | None) -> MatchReport | None:
+    if score_set is None or connection is None or connection.last_success_at is None:
+        return None
+    return matching.compare(score_set, limit=MATCHED_ACCOUNTS)
 
 
 def _changes(workspace: Workspace) -> Changes:

@@ -5,7 +5,15 @@ from datetime import datetime
 
 from django.utils.http import urlencode
 
-from console.dashboard.summary import Link, Notice, ProductSummary, add_url, admin_url, log_url
+from console.dashboard.summary import (
+    Link,
+    Notice,
+    ProductSummary,
+    add_url,
+    admin_url,
+    log_url,
+    matching_url,
+)
 from core import expiry
 from core.time_format import format_exact
 from engagement.activity.product import State
@@ -22,6 +30,8 @@ from marketplace.status.health import connection_health, expiry_notice
 LONG_WAIT_SECONDS = 60
 # The card mentions a larger share of dropped messages.
 HIGH_DROP_SHARE = 0.05
+# And a larger share of accounts whose app does not send the Cloud ID.
+HIGH_FAULT_SHARE = 0.05
 # Messages dropped for these reasons are meant to be dropped.
 INTENDED_DROP_REASONS = {DropReason.DUPLICATE, DropReason.FORGOTTEN}
 
@@ -176,6 +186,18 @@ def expiry_notices(
     if notice is not None:
         link = _connection_link(summary.connection)
         yield Notice(notice.level, f"Marketplace: {notice.text}", link)
+
+
+def match_notices(summary: ProductSummary) -> Iterator[Notice]:
+    """That many accounts have no license because of what the app sends."""
+    report = summary.matches
+    if report is None or report.faults <= HIGH_FAULT_SHARE * report.accounts:
+        return
+    text = (
+        f"{report.faults:,} of the {report.accounts:,} accounts with the highest scores have no "
+        "license, because the app sends something else than the Cloud ID."
+    )
+    yield Notice("warning", text, Link("Match report", matching_url(summary.product)))
 
 
 def _connection_link(connection: Connection) -> Link:

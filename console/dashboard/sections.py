@@ -78,6 +78,7 @@ SUBLISTS = {
 # What is done to a row on a page of its own, where its name does not say it.
 STEPS = {
     "delete_all": "Delete",
+    "matching": "Match report",
     "try_again": "Try again",
     "backtest": "Does the score predict?",
     "forecast": "Renewals ahead",

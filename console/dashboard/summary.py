@@ -15,6 +15,7 @@ from engagement.segments.counts import SubjectTotals
 from exports.models import ExportRun
 from ingestion.log.last_24h import Last24Hours
 from ingestion.models import IngestionKey
+from marketplace.licenses.matching import MatchReport
 from marketplace.models import Connection
 from marketplace.runs.timetable import Timetable
 from marketplace.status.health import LastRuns
@@ -50,6 +51,8 @@ class ProductSummary:
     destinations: Sequence[Destination] = ()
     # The last runs of exports that have failed.
     failed_exports: Sequence[ExportRun] = ()
+    # Of the most engaged accounts, on the overview of a connected product.
+    matches: MatchReport | None = None
     # None if nobody can tell; the sender is None unless it was silent.
     activity: ProductActivity | None = None
     silent_sender: SilentSender | None = None
@@ -95,6 +98,10 @@ def add_url(model: str, product: Product) -> str:
 
 def ranking_url(scope: str, workspace: Workspace) -> str:
     return f"{admin_url(f'engagement_{scope}_changelist')}?{urlencode({'workspace': workspace.pk})}"
+
+
+def matching_url(product: Product) -> str:
+    return f"{admin_url('licenses_matching')}?{urlencode({'product': product.pk})}"
 
 
 def log_url(product: Product, **filters: str) -> str:

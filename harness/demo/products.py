@@ -29,7 +29,7 @@ from harness.demo.licenses import PAST_TRIALS
 from harness.demo.population import Customer, Size
 from harness.demo.subscriptions import SubscriptionTruth
 from harness.demo.vocabulary import Company
-from harness.marketplace.records import create_site
+from harness.marketplace.records import Site, create_site
 from harness.marketplace.server import LOOPBACK
 from harness.marketplace.vendor import create_vendor
 from ingestion.models import IngestionKey
@@ -53,6 +53,16 @@ LICENSES, TRIALS = 300, PAST_TRIALS
 # A seed whose vendor differs from that of a simulator started by hand.
 SEED = 2026
 VENDOR = create_vendor(SEED)
+# The customers for whom an older version of the app sends the hostname of the site, and others
+# whose apps send the Cloud ID in a form of their own.
+HOSTNAMES_OF = range(120, 138)
+OTHER_FORMS: dict[int, Callable[[Site], str]] = {
+    138: lambda site: site.cloud_id.upper(),
+    139: lambda site: f"https://{site.hostname}/",
+    140: lambda site: f"ari:cloud:jira::site/{site.cloud_id}",
+    141: lambda site: f"old-{site.hostname}",
+    142: lambda site: "jira:15489595",
+}
 # The products have 300 customers and 2,000 users together. Alarms of half a year are decided, by up
 # to 24 weeks before each night. Single events are recent only.
 DAYS, EVENT_DAYS = 51 * 7, 7
@@ -277,8 +287,12 @@ def _fill(products: list[Product], evaluating: Sequence[Customer], now: datetime
 def _site(number: int) -> Company:
     """Return the customer that owns licenses of the simulated marketplace."""
     site, company = create_site(SEED, number), vocabulary.company(number)
+    sent_id = OTHER_FORMS[number](site) if number in OTHER_FORMS else site.cloud_id
     return company._replace(
-        external_id=site.cloud_id, name=site.company, domain=site.hostname, country=site.country
+        external_id=site.hostname if number in HOSTNAMES_OF else sent_id,
+        name=site.company,
+        domain=site.hostname,
+        country=site.country,
     )
 
 

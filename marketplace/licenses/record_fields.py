@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from engagement.license_traits import (
+    FORMER_HOSTNAME_TRAIT,
     LICENSE_PREFIX,
     SEATS_TRAIT,
     TIER_LENDER_TRAIT,
@@ -24,7 +25,12 @@ Fields: TypeAlias = dict[str, Any]
 # No imported field is longer; a longer value is something else.
 MAX_VALUE_LENGTH: Final = 4096
 
-_DERIVED: Final = {SEATS_TRAIT, TIER_LENDER_TRAIT, UNLISTED_SINCE_TRAIT}
+_DERIVED: Final = {
+    FORMER_HOSTNAME_TRAIT,
+    SEATS_TRAIT,
+    TIER_LENDER_TRAIT,
+    UNLISTED_SINCE_TRAIT,
+}
 # The trait of each imported field, by the field's path.
 TRAIT_NAMES: dict[str, str] = {
     name.removeprefix(LICENSE_PREFIX): name for name in MARKETPLACE_TRAITS if name not in _DERIVED

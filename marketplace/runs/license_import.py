@@ -10,7 +10,7 @@ from django.db import transaction
 
 from core.database import sql
 from core.database.arrivals import take_arrivals
-from engagement.license_traits import LICENSE_PREFIX
+from engagement.license_traits import FORMER_HOSTNAME_TRAIT, HOSTNAME_TRAIT, LICENSE_PREFIX
 from engagement.messages import Group, ReceivedMessage
 from engagement.recording import suppression
 from engagement.recording.record import record
@@ -360,6 +360,7 @@ def _patch(license_traits: dict[str, Any], account: AccountState | None) -> dict
     """
     if account is None:
         return license_traits
+    license_traits = _with_former_hostname(license_traits, account)
     patch = {
         name: value
         for name, value in license_traits.items()
@@ -367,6 +368,17 @@ def _patch(license_traits: dict[str, Any], account: AccountState | None) -> dict
     }
     removed_names = account.synced_traits & account.traits.keys() - license_traits.keys()
     return patch | dict.fromkeys(removed_names)
+
+
+def _with_former_hostname(license_traits: dict[str, Any], account: AccountState) -> dict[str, Any]:
+    """The traits, with the hostname that the site had before it was renamed, if it ever was."""
+    own = {name: account.traits[name] for name in account.synced_traits & account.traits.keys()}
+    present, previous = license_traits.get(HOSTNAME_TRAIT), own.get(HOSTNAME_TRAIT)
+    is_renamed = present and previous and present != previous
+    former = previous if is_renamed else own.get(FORMER_HOSTNAME_TRAIT)
+    if not license_traits or former is None:
+        return license_traits
+    return {**license_traits, FORMER_HOSTNAME_TRAIT: former}
 
 
 def _counter(account: AccountState | None, run: SyncRun) -> str:

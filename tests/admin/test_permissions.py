@@ -60,6 +60,7 @@ OF_NO_ROW = {
     "view_on_site": For.STAFF,
     "app_list": For.STAFF,
     "licenses": For.MEMBERS,
+    "licenses_matching": For.MEMBERS,
     "licenses_reconciliation": For.MEMBERS,
 }
 OF_SUPERUSERS = ("auth_", "jobs")

@@ -274,6 +274,27 @@ def test_a_trait_that_the_vendor_sends_stays_if_no_license_has_it(
     assert traits(acme, "site-0001")["am.cloudSiteHostname"] == "theirs"
 
 
+def test_a_renamed_site_keeps_the_hostname_that_it_had_before(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    def hostnames(present: str, update: int) -> list[object]:
+        """The present and the former hostname, after another sync."""
+        day = f"2026-09-{20 + update}"
+        license = a_license(simulator, 1, cloudSiteHostname=present, lastUpdated=day)
+        simulator.feed.replace([license])
+        sync_now(connection)
+        names = ("am.cloudSiteHostname", "am.formerSiteHostname")
+        return [traits(acme, "site-0001").get(name) for name in names]
+
+    assert hostnames("old.example", 1) == ["old.example", None]
+    assert hostnames("old.example", 2) == ["old.example", None]
+    assert hostnames("new.example", 2) == ["new.example", "old.example"]
+    assert hostnames("new.example", 3) == ["new.example", "old.example"]
+    # An app cannot change it.
+    tell(acme, group("site-0001", 99, None, **{"am.formerSiteHostname": "theirs"}))
+    assert hostnames("newest.example", 4) == ["newest.example", "new.example"]
+
+
 def test_a_traits_stamp_holds_the_marketplace_as_source_and_the_time(
     simulator: Simulator, connection: Connection
 ) -> None:
