@@ -250,10 +250,10 @@ def test_the_page_names_only_products_that_its_reader_sees(
 ) -> None:
     add_license(globex, SITES[3])
     send_as(acme, SITES[3])
-    seen = page(root, acme)
-    assert "The license of another product" in seen and f"→ {globex.name}" in seen
-    hidden = page(reader, acme)
-    assert "A Cloud ID of no license" in hidden and globex.name not in hidden
+    html = page(root, acme)
+    assert "The license of another product" in html and f"→ {globex.name}" in html
+    html = page(reader, acme)
+    assert "A Cloud ID of no license" in html and globex.name not in html
     assert reader.get(reverse("admin:licenses_matching"), {"product": globex.pk}).status_code == 404
 
 
