@@ -36,7 +36,6 @@ from engagement import tasks as scoring  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
 from engagement.models import (  # noqa: E402
     Account,
-    AccountUse,
     Alarm,
     AlarmNight,
     EventName,
@@ -75,8 +74,7 @@ from outcomes.suggestions import storage as suggestions  # noqa: E402
 from outcomes.suggestions.jobs import compute as compute_suggestion  # noqa: E402
 from trends.figures.jobs import DAYS_PER_STEP  # noqa: E402
 from trends.figures.jobs import JOB as FIGURES  # noqa: E402
-from trends.models import WHOLE, DayFigures, UsageDay  # noqa: E402
-from trends.usage.nights import JOB as COUNT_USAGE  # noqa: E402
+from trends.models import WHOLE, DayFigures  # noqa: E402
 
 _COPY: LiteralString = """
     COPY ingestion_inboxmessage (received_at, key_digest, key_hint, payload)
@@ -117,13 +115,18 @@ def compute_orders() -> dict[str, Any]:
     return {f"{scope} {column}": duration for scope, column, duration in seconds}
 
 
-def count_usage() -> dict[str, Any]:
-    """Count the use of all events, as in the first night of a product."""
-    kind, watch = kinds.get(COUNT_USAGE), Stopwatch()
-    assert kind is not None
-    steps = run_kinds([kind], timezone.now, lambda: False)
-    uses, days = AccountUse.objects.count(), UsageDay.objects.count()
-    return {"steps": steps, "uses": uses, "figures": days, **watch.read()}
+def run_night(name: str) -> dict[str, Any]:
+    """Run the jobs of this kind that a night has to do; steps, seconds, and memory."""
+    # Late in the day, because no night is due before one in the morning.
+    now = timezone.now().replace(hour=23, minute=59)
+    kind, watch = kinds.get(name), Stopwatch()
+    assert kind is not None, name
+    Job.objects.filter(kind=name).delete()
+    steps = run_kinds([kind], lambda: now, lambda: False)
+    errors = list(Job.objects.filter(kind=name, failures__gt=0).values_list("error", flat=True))
+    assert not errors, errors
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"steps": steps, "peak_mb": peak, **watch.read()}
 
 
 def fill_and_wake(messages: str, key: str) -> dict[str, Any]:
@@ -510,7 +513,7 @@ COMMANDS = {
     "suggest_weights": suggest_weights,
     "sweep": sweep,
     "compute_orders": compute_orders,
-    "count_usage": count_usage,
+    "run_night": run_night,
     "fill": fill,
     "fill_and_wake": fill_and_wake,
     "change_weight": change_weight,

@@ -9,6 +9,7 @@ class TrendsConfig(AppConfig):
 
     def ready(self) -> None:
         # Models cannot be imported earlier.
+        import_module("trends.changes.nights").register()
         import_module("trends.cohorts.jobs").register()
         import_module("trends.figures.jobs").register()
         import_module("trends.usage.nights").register()

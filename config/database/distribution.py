@@ -164,6 +164,7 @@ TABLES: dict[str, Placement] = {
     "outcomes_chancemodel": _SMALL,
     "outcomes_storedforecast": _SMALL,
     "trends_dayfigures": _SMALL,
+    "trends_storedchanges": _SMALL,
     "trends_storedcohorts": _SMALL,
     "trends_segmentroster": _SMALL,
     "exports_scheduledexport": _SMALL,

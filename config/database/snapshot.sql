@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "fa9226d6ebac8e2812f37aa4c83482b6f1840c156e70020c278e6d40a4421d74", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["engagement", "0052_trait_history"], ["engagement", "0053_account_chances"], ["engagement", "0054_undecided_accounts"], ["engagement", "0055_alarms_by_day"], ["engagement", "0056_figures_stale"], ["engagement", "0057_features"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["exports", "0004_trends"], ["exports", "0005_sources"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["ingestion", "0019_forget_keys"], ["ingestion", "0020_left_out_lines"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["notifications", "0008_forecast_falling"], ["notifications", "0009_chances_low"], ["notifications", "0010_digests"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["outcomes", "0003_suggestions"], ["outcomes", "0004_foresight"], ["outcomes", "0005_chance_looks"], ["outcomes", "0006_totals_of_chances"], ["outcomes", "0007_earlier_seats"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"], ["trends", "0001_figures"], ["trends", "0002_usage"], ["trends", "0003_cohorts"]]}
+-- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "f84da0c14865c6858891e008e0d73d0c264977b0f27d2943f22364fe943cc15a", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["engagement", "0052_trait_history"], ["engagement", "0053_account_chances"], ["engagement", "0054_undecided_accounts"], ["engagement", "0055_alarms_by_day"], ["engagement", "0056_figures_stale"], ["engagement", "0057_features"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["exports", "0004_trends"], ["exports", "0005_sources"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["ingestion", "0019_forget_keys"], ["ingestion", "0020_left_out_lines"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["notifications", "0008_forecast_falling"], ["notifications", "0009_chances_low"], ["notifications", "0010_digests"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["outcomes", "0003_suggestions"], ["outcomes", "0004_foresight"], ["outcomes", "0005_chance_looks"], ["outcomes", "0006_totals_of_chances"], ["outcomes", "0007_earlier_seats"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"], ["trends", "0001_figures"], ["trends", "0002_usage"], ["trends", "0003_cohorts"], ["trends", "0004_changes"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -2082,6 +2082,23 @@ CREATE TABLE public.trends_segmentroster (
     rule jsonb NOT NULL,
     members bytea NOT NULL
 );
+CREATE TABLE public.trends_storedchanges (
+    id bigint NOT NULL,
+    last_day date NOT NULL,
+    has_figures boolean NOT NULL,
+    question jsonb NOT NULL,
+    result jsonb,
+    segment_id bigint,
+    workspace_id bigint NOT NULL
+);
+ALTER TABLE public.trends_storedchanges ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.trends_storedchanges_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 CREATE TABLE public.trends_storedcohorts (
     id bigint NOT NULL,
     scope character varying(7) NOT NULL,
@@ -2625,7 +2642,11 @@ INSERT INTO public.auth_permission VALUES
 	(509, 'Can add stored cohorts', 128, 'add_storedcohorts'),
 	(510, 'Can change stored cohorts', 128, 'change_storedcohorts'),
 	(511, 'Can delete stored cohorts', 128, 'delete_storedcohorts'),
-	(512, 'Can view stored cohorts', 128, 'view_storedcohorts');
+	(512, 'Can view stored cohorts', 128, 'view_storedcohorts'),
+	(513, 'Can add stored changes', 129, 'add_storedchanges'),
+	(514, 'Can change stored changes', 129, 'change_storedchanges'),
+	(515, 'Can delete stored changes', 129, 'delete_storedchanges'),
+	(516, 'Can view stored changes', 129, 'view_storedchanges');
 INSERT INTO public.django_celery_beat_intervalschedule VALUES
 	(1, 6, 'hours');
 INSERT INTO public.django_celery_beat_periodictask VALUES
@@ -2760,7 +2781,8 @@ INSERT INTO public.django_content_type VALUES
 	(125, 'trends', 'dayfigures'),
 	(126, 'trends', 'segmentmove'),
 	(127, 'trends', 'usageday'),
-	(128, 'trends', 'storedcohorts');
+	(128, 'trends', 'storedcohorts'),
+	(129, 'trends', 'storedchanges');
 INSERT INTO public.django_migrations VALUES
 	(1, 'contenttypes', '0001_initial', now()),
 	(2, 'auth', '0001_initial', now()),
@@ -2922,10 +2944,11 @@ INSERT INTO public.django_migrations VALUES
 	(158, 'sessions', '0001_initial', now()),
 	(159, 'trends', '0001_figures', now()),
 	(160, 'trends', '0002_usage', now()),
-	(161, 'trends', '0003_cohorts', now());
+	(161, 'trends', '0003_cohorts', now()),
+	(162, 'trends', '0004_changes', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
-SELECT pg_catalog.setval('public.auth_permission_id_seq', 512, true);
+SELECT pg_catalog.setval('public.auth_permission_id_seq', 516, true);
 SELECT pg_catalog.setval('public.auth_user_groups_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_user_permissions_id_seq', 1, false);
@@ -2936,8 +2959,8 @@ SELECT pg_catalog.setval('public.django_celery_beat_crontabschedule_id_seq', 1, 
 SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
-SELECT pg_catalog.setval('public.django_content_type_id_seq', 128, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 161, true);
+SELECT pg_catalog.setval('public.django_content_type_id_seq', 129, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 162, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alarmnight_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_alias_id_seq', 1, false);
@@ -2994,6 +3017,7 @@ SELECT pg_catalog.setval('public.outcomes_chancemodel_id_seq', 1, false);
 SELECT pg_catalog.setval('public.outcomes_storedbacktest_id_seq', 1, false);
 SELECT pg_catalog.setval('public.outcomes_storedforecast_id_seq', 1, false);
 SELECT pg_catalog.setval('public.readapi_apitoken_id_seq', 1, false);
+SELECT pg_catalog.setval('public.trends_storedchanges_id_seq', 1, false);
 SELECT pg_catalog.setval('public.trends_storedcohorts_id_seq', 1, false);
 ALTER TABLE ONLY public.engagement_account
     ADD CONSTRAINT account_external_id_per_product UNIQUE (product_id, external_id);
@@ -3021,6 +3045,8 @@ ALTER TABLE ONLY public.auth_user_user_permissions
     ADD CONSTRAINT auth_user_user_permissions_user_id_permission_id_14a6b632_uniq UNIQUE (user_id, permission_id);
 ALTER TABLE ONLY public.auth_user
     ADD CONSTRAINT auth_user_username_key UNIQUE (username);
+ALTER TABLE ONLY public.trends_storedchanges
+    ADD CONSTRAINT changes_once_per_segment UNIQUE NULLS NOT DISTINCT (workspace_id, segment_id);
 ALTER TABLE ONLY public.trends_storedcohorts
     ADD CONSTRAINT cohorts_once_per_question UNIQUE (workspace_id, scope, event_name_id, trait);
 ALTER TABLE ONLY public.core_job
@@ -3335,6 +3361,8 @@ ALTER TABLE ONLY public.trends_segmentmove
     ADD CONSTRAINT trends_segmentmove_pkey PRIMARY KEY (product_id, scope, subject_id, segment_id, day);
 ALTER TABLE ONLY public.trends_segmentroster
     ADD CONSTRAINT trends_segmentroster_pkey PRIMARY KEY (segment_id);
+ALTER TABLE ONLY public.trends_storedchanges
+    ADD CONSTRAINT trends_storedchanges_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.trends_storedcohorts
     ADD CONSTRAINT trends_storedcohorts_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.trends_usageday
@@ -3512,6 +3540,7 @@ CREATE INDEX trail_of_product ON public.engagement_trailentry USING btree (of_pr
 CREATE INDEX trait_change_by_day ON public.engagement_traitchange USING btree (product_id, day);
 CREATE INDEX transaction_license ON public.marketplace_transaction USING gin (names) WITH (fastupdate=off);
 CREATE INDEX trends_dayfigures_workspace_id_702ce8c8 ON public.trends_dayfigures USING btree (workspace_id);
+CREATE INDEX trends_storedchanges_segment_id_88d5319d ON public.trends_storedchanges USING btree (segment_id);
 CREATE INDEX usage_day_by_day ON public.trends_usageday USING btree (product_id, day);
 CREATE INDEX use_by_first_day ON public.engagement_accountuse USING btree (product_id, event_name_id, first_day);
 CREATE INDEX use_by_last_day ON public.engagement_accountuse USING btree (product_id, event_name_id, last_day);
@@ -3720,5 +3749,9 @@ ALTER TABLE ONLY public.trends_dayfigures
     ADD CONSTRAINT trends_dayfigures_workspace_id_702ce8c8_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.trends_segmentroster
     ADD CONSTRAINT trends_segmentroster_segment_id_f8cb3786_fk_engagemen FOREIGN KEY (segment_id) REFERENCES public.engagement_segment(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.trends_storedchanges
+    ADD CONSTRAINT trends_storedchanges_segment_id_88d5319d_fk_engagemen FOREIGN KEY (segment_id) REFERENCES public.engagement_segment(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.trends_storedchanges
+    ADD CONSTRAINT trends_storedchanges_workspace_id_f704b84d_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.trends_storedcohorts
     ADD CONSTRAINT trends_storedcohorts_workspace_id_dad49d41_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;

@@ -41,7 +41,8 @@ from notifications.models import Destination
 from outcomes.forecasts.storage import latest_of
 from readapi.models import ApiToken
 from trends import curves
-from trends.changes import finding, whose
+from trends.changes import whose
+from trends.changes.nights import changes_of
 from trends.changes.results import Cadence, Changes
 from trends.models import WHOLE, DayFigures
 
@@ -181,8 +182,7 @@ def _matches(score_set: ScoreSet | None, connection: Connection | None) -> Match
 
 
 def _changes(workspace: Workspace) -> Changes:
-    own = whose.of_workspace(workspace)
-    return finding.find_changes(own, finding.last_period(own.score_set, Cadence.WEEK))
+    return changes_of(whose.of_workspace(workspace), Cadence.WEEK)
 
 
 def _workspaces(

@@ -13,7 +13,7 @@ from notifications import messages
 from notifications.messages import NamedThing
 from notifications.models import Digest, OutboxMessage
 from trends.changes import finding, whose
-from trends.changes.results import Cadence, Changes
+from trends.changes.results import Cadence, Changes, without
 from trends.changes.sections import Places
 
 TYPE = "digest."
@@ -96,19 +96,6 @@ def forget(subject: SubjectRef) -> None:
         return
     rows = OutboxMessage.objects.filter(product=subject.product_id, scope="")
     for message in rows.filter(payload__type__startswith=TYPE).iterator(chunk_size=100):
-        rest = _without(message.payload, subject.external_id)
+        rest = without(message.payload, subject.external_id)
         if rest != message.payload:
             OutboxMessage.objects.filter(pk=message.pk).update(payload=rest)
-
-
-def _without(value: Any, tracking_id: str) -> Any:
-    if isinstance(value, dict):
-        return {name: _without(each, tracking_id) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_without(each, tracking_id) for each in value if not _names(each, tracking_id)]
-    return value
-
-
-def _names(value: Any, tracking_id: str) -> bool:
-    account = value.get("account") if isinstance(value, dict) else None
-    return isinstance(account, dict) and account.get("tracking_id") == tracking_id

@@ -9,7 +9,8 @@ from readapi import parameters, queries
 from readapi.errors import InvalidRequest, NotFound
 from readapi.records import ChangesRecord
 from readapi.views.base import ReadView
-from trends.changes import finding, texts, whose
+from trends.changes import texts, whose
+from trends.changes.nights import changes_of
 from trends.changes.results import Cadence
 
 
@@ -35,7 +36,7 @@ class ChangesDetail(ReadView):
             if segment is None:
                 raise NotFound(str(error)) from None
             raise InvalidRequest("invalid_parameter", str(error), "segment_id") from None
-        changes = finding.find_changes(own, finding.last_period(own.score_set, cadence))
+        changes = changes_of(own, cadence)
         values: dict[str, Any] = {
             name: getattr(changes, name) for name in changes.__struct_fields__
         }

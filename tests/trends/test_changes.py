@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from console.lists.views import view_filter
+from core.database import sql
 from engagement.models import (
     AccountChance,
     AccountEngagement,
@@ -21,6 +22,8 @@ from engagement.models import (
     Segment,
     Workspace,
 )
+from engagement.recording.suppression import SubjectRef, SubjectScope
+from engagement.removal import forgetting
 from engagement.scores.formula import rounded_score
 from engagement.segments import counts
 from outcomes.models import LicenseOutcome
@@ -28,10 +31,11 @@ from tests.cases import each, leaves_no_rows
 from tests.engagement.alarms.rows import LEVEL, alarm, night
 from tests.engagement.history import NOON
 from tests.engagement.rows import TODAY, account, moved
-from trends.changes import finding, sections, texts, whose
+from tests.jobs import run_job
+from trends.changes import finding, nights, sections, texts, whose
 from trends.changes.finding import DUE_DAYS, MOST_LISTED, find_changes, last_period
 from trends.changes.results import Cadence, Changes, Period
-from trends.models import WHOLE, DayFigures
+from trends.models import WHOLE, DayFigures, StoredChanges
 
 pytestmark = pytest.mark.django_db
 
@@ -372,19 +376,107 @@ def test_the_period_waits_two_days_for_a_night_that_is_decided_late(scores: Scor
     assert last_period(scores, Cadence.DAY).last == YESTERDAY
 
 
+# --- Large sets -------------------------------------------------------------------------------
+
+
+def grow(scores: ScoreSet) -> None:
+    """Have the set count as a large one."""
+    counts.recount(scores, NOON)
+    CachedCounts.objects.update(seconds=counts.LIVE_COUNT_SECONDS + 1)
+
+
 def test_a_large_set_tells_those_that_were_counted_last(
     scores: ScoreSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(scores, 3)
     live = changes(scores)
-    counts.recount(scores, NOON)
-    CachedCounts.objects.update(seconds=counts.LIVE_COUNT_SECONDS + 1)
+    grow(scores)
     assert changes(scores) == live
     monkeypatch.setattr(finding, "MOST_COUNTED", 3)
     large = changes(scores)
     assert (large.rose.first, large.fell.first) == (live.rose.first, live.fell.first)
     assert large.rose.count is None and large.fell.count is None
     assert find_changes(own(scores), WEEK, counts_all=True) == live
+
+
+def all_changes(scores: ScoreSet, segment: Segment) -> list[Changes]:
+    """Those that readers see of a week and of a day, in the workspace and in the segment."""
+    who = (own(scores), own(scores, segment=segment))
+    return [nights.changes_of(each, cadence) for each in who for cadence in Cadence]
+
+
+def test_of_a_large_set_the_night_finds_what_readers_see_until_the_next_one(
+    scores: ScoreSet,
+) -> None:
+    plant(scores, 3)
+    segment = paying(scores)
+    live = all_changes(scores, segment)
+    assert run_job(nights.JOB, NOON) == 0 and not StoredChanges.objects.exists()
+    grow(scores)
+    assert run_job(nights.JOB, NOON) == StoredChanges.objects.count() > 2
+    assert all_changes(scores, segment) == live
+    row = account(scores, "umbrella", created_at=NOON - timedelta(days=1), traits={"plan": "pro"})
+    alarm(row, since=YESTERDAY)
+    assert run_job(nights.JOB, NOON) == 0
+    assert all_changes(scores, segment) == live
+    # What a saved view keeps is found when somebody asks.
+    assert nights.changes_of(own(scores, view=view_of_paying(scores)), Cadence.DAY) != live[-1]
+    ScoreSet.objects.update(scored_day=TODAY + timedelta(days=1))
+    assert all_changes(scores, segment) == live
+    night(scores.workspace, YESTERDAY + timedelta(days=1))
+    run_job(nights.JOB, NOON + timedelta(days=1))
+    week = all_changes(scores, segment)[0]
+    assert week.period.last == TODAY
+    assert "umbrella" in {each.account.tracking_id for each in week.began.first}
+
+
+def test_figures_that_come_later_are_found_again(scores: ScoreSet) -> None:
+    grow(scores)
+    run_job(nights.JOB, NOON)
+    assert nights.changes_of(own(scores), Cadence.DAY).stopped is None
+    figures(scores, WHOLE, 1, stopped_accounts=3, returned_accounts=0)
+    run_job(nights.JOB, NOON)
+    assert nights.changes_of(own(scores), Cadence.DAY).stopped == 3
+
+
+def test_an_edit_is_seen_at_once(scores: ScoreSet) -> None:
+    plant(scores, 3)
+    segment = paying(scores)
+    grow(scores)
+    run_job(nights.JOB, NOON)
+    segment.conditions[0]["value"] = "free"
+    segment.save()
+    free = find_changes(own(scores, segment=segment), WEEK)
+    assert nights.changes_of(own(scores, segment=segment), Cadence.WEEK) == free
+    Workspace.objects.filter(pk=scores.workspace_id).update(alarm_level=0)
+    assert nights.changes_of(own(scores), Cadence.WEEK) == changes(scores)
+    assert run_job(nights.JOB, NOON) == StoredChanges.objects.count()
+    assert run_job(nights.JOB, NOON) == 0
+
+
+def test_forgetting_takes_an_account_out_of_what_is_stored(scores: ScoreSet, acme: Product) -> None:
+    for name in ("initech", "hooli"):
+        alarm(account(scores, name, created_at=NOON - timedelta(days=1)), since=YESTERDAY)
+    grow(scores)
+    run_job(nights.JOB, NOON)
+    forgetting.forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, "initech"), NOON)
+    day = nights.changes_of(own(scores), Cadence.DAY)
+    assert [each.account.tracking_id for each in day.began.first] == ["hooli"]
+    assert [each.account.tracking_id for each in day.new.first] == ["hooli"]
+    assert not StoredChanges.objects.filter(result__icontains="initech").exists()
+
+
+def test_what_takes_too_long_is_left_out_until_the_next_night(
+    scores: ScoreSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(scores, 3)
+    grow(scores)
+    with monkeypatch.context() as patch:
+        patch.setattr(nights, "STATEMENT_TIMEOUT_SECONDS", 0.001)
+        patch.setattr(nights, "find_changes", lambda *_, **__: sql.fetch("SELECT pg_sleep(1)"))
+        run_job(nights.JOB, NOON)
+    assert not StoredChanges.objects.exclude(result=None).exists()
+    assert nights.changes_of(own(scores), Cadence.WEEK) == changes(scores)
 
 
 def test_what_has_no_changes_says_why(scores: ScoreSet) -> None:

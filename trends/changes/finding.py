@@ -51,25 +51,37 @@ def last_period(score_set: ScoreSet, cadence: Cadence) -> Period:
     return Period.until(yesterday if is_late else min(yesterday, decided), cadence)
 
 
-def find_changes(whose: Whose, period: Period, *, counts_all: bool = False) -> Changes:
+def find_changes(
+    whose: Whose, period: Period, *, counts_all: bool = False, like: Changes | None = None
+) -> Changes:
     """What changed for them in the period, which ends with one of the last days. With *counts_all*
-    also how many scores of a large set moved, which reads all of its rows."""
-    extremes = _movers(whose)
-    figures = _figures(whose, period)
+    also how many scores of a large set moved, which reads all of its rows. *like* is what changed
+    in another period with the same end, and not read again."""
+    at_end = {name: getattr(like, name) for name in _AT_END} if like else None
     return Changes(
         period=period,
         lookback_days=whose.score_set.lookback_days,
         began=_began(whose, period),
         ended=_ended(whose, period),
-        rose=Listed(_count_moved(whose, counts_all, up=True), _moved(extremes.rising)),
-        fell=Listed(_count_moved(whose, counts_all, up=False), _moved(extremes.falling)),
         new=_new(whose, period),
-        stopped=figures["stopped"],
-        returned=figures["returned"],
         segments=_segments(whose, period),
-        evaluations=_due(whose, period, Kind.EVALUATION),
-        renewals=_due(whose, period, Kind.RENEWAL),
+        **_figures(whose, period),
+        **(at_end or _at_end(whose, period, counts_all)),
     )
+
+
+_AT_END = ("rose", "fell", "evaluations", "renewals")
+
+
+def _at_end(whose: Whose, period: Period, counts_all: bool) -> dict[str, Any]:
+    """What is the same for all periods with this end."""
+    extremes = _movers(whose)
+    return {
+        "rose": Listed(_count_moved(whose, counts_all, up=True), _moved(extremes.rising)),
+        "fell": Listed(_count_moved(whose, counts_all, up=False), _moved(extremes.falling)),
+        "evaluations": _due(whose, period, Kind.EVALUATION),
+        "renewals": _due(whose, period, Kind.RENEWAL),
+    }
 
 
 def _changed(account: Account) -> ChangedAccount:
@@ -175,7 +187,7 @@ def _new(whose: Whose, period: Period) -> Listed[Moved]:
 # --- Figures of days ------------------------------------------------------------------------
 
 
-def _figures(whose: Whose, period: Period) -> dict[str, int | None]:
+def _figures(whose: Whose, period: Period) -> dict[str, Any]:
     """Sums over the period; None if a day has none."""
     own = _days(whose, period).filter(segment_id=whose.segment_id)
     sums = own.aggregate(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import date, timedelta
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -137,3 +137,17 @@ class Changes(Struct, frozen=True, kw_only=True):
         """Whether nothing happened. Scores always move, and what is due was due before."""
         numbers = (self.began.count, self.ended.count, self.new.count, self.stopped, self.returned)
         return not any(numbers) and not self.segments
+
+
+def without(value: Any, tracking_id: str) -> Any:
+    """Changes as JSON, or what contains them, without the rows of the account."""
+    if isinstance(value, dict):
+        return {name: without(each, tracking_id) for name, each in value.items()}
+    if isinstance(value, list):
+        return [without(each, tracking_id) for each in value if not _names(each, tracking_id)]
+    return value
+
+
+def _names(value: Any, tracking_id: str) -> bool:
+    account = value.get("account") if isinstance(value, dict) else None
+    return isinstance(account, dict) and account.get("tracking_id") == tracking_id

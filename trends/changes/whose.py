@@ -1,6 +1,6 @@
 """Whose changes people ask for: those of a workspace, of a segment, or of a saved view."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +24,14 @@ class NoChanges(ValueError):
 @dataclass(frozen=True)
 class Whose:
     """The accounts of *score_set*, or those of its engagement rows that *matches* keeps.
-    *segment_id* is whose figures of days count; NOBODY if there are none."""
+    *segment_id* is whose figures of days count; NOBODY if there are none. *rule* is the
+    segment's."""
 
     score_set: ScoreSet
     name: str
     matches: Q | None = None
     segment_id: int = WHOLE
+    rule: Mapping[str, Any] | None = None
 
     @property
     def rows(self) -> QuerySet[Any]:
@@ -61,8 +63,10 @@ def of_workspace(
         return Whose(score_set, workspace.name)
     if named.scope != "account":
         raise NoChanges("Changes are about accounts. Choose a segment or a view of accounts.")
-    figures = NOBODY if segment is None else segment.pk
-    return Whose(score_set, named.name, rows_filter(named, score_set), figures)
+    matches = rows_filter(named, score_set)
+    if segment is None:
+        return Whose(score_set, named.name, matches, NOBODY)
+    return Whose(score_set, named.name, matches, segment.pk, segment.stored_rule)
 
 
 def rows_filter(source: Segment | SavedView, score_set: ScoreSet) -> Q | None:
