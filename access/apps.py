@@ -13,4 +13,5 @@ class AccessConfig(AppConfig):
         import_module("access.logins.time_zones").connect_signals()
         import_module("access.trail.sign_ins").connect_signals()
         import_module("access.logins.sessions").connect_signals()
+        import_module("access.work.owners").connect_signals()
         import_module("access.retention").register()

@@ -1,8 +1,9 @@
-"""The trait and event names, and the values of traits, that forms suggest."""
+"""The names and tags, and the values of traits, that forms suggest."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import LiteralString, NamedTuple
 
+from access.work import accounts, owners
 from core.database import sql
 from engagement.metric_names import Scope
 from engagement.models import EventName, Feature
@@ -53,13 +54,16 @@ _VALUES: LiteralString = """
 
 @dataclass(frozen=True)
 class Suggestions:
-    """Names of a product's user traits, account traits, events, and features."""
+    """Names of a product's user traits, account traits, events, features, possible owners of
+    accounts, and tags."""
 
     product_id: int
     user_traits: list[str]
     account_traits: list[str]
     events: list[str]
     features: list[str]
+    owners: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
 
 
 def load_suggestions(product_id: int) -> Suggestions:
@@ -70,6 +74,8 @@ def load_suggestions(product_id: int) -> Suggestions:
         trait_names(product_id, "account"),
         list(events[:MAX_SUGGESTIONS]),
         list(Feature.objects.filter(product=product_id).values_list("name", flat=True)),
+        list(owners.names(product_id)),
+        accounts.known_tags(product_id),
     )
 
 

@@ -155,7 +155,7 @@ def _columns(own_id: str, names: str) -> list[SubjectColumn]:
 _ACCOUNT_COLUMNS = _columns(
     "groupId",
     f"name domain {_SCORES} active_users total_users {_TIMES} activity activity_since "
-    f"last_license_event last_license_event_on {_ADDED} {_CHANCES} features_in_use",
+    f"last_license_event last_license_event_on {_ADDED} {_CHANCES} features_in_use owner tags",
 )
 _USER_COLUMNS = _columns("userId", f"email name account_id {_SCORES} {_TIMES} {_ADDED}")
 

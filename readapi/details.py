@@ -6,9 +6,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from access.trail.scoring_changes import scoring_changes
+from access.work import accounts
 from engagement.activity import reading
 from engagement.metric_names import Scope
-from engagement.models import Workspace
+from engagement.models import AccountWork, Workspace
 from engagement.rules import license_events
 from engagement.scopes import get_kind
 from engagement.scores import history, insights, metrics
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 # A record of all event names of a user can have 22 MB.
 MAX_EVENTS = 1_000
-MAX_LICENSE_EVENTS = 100
+MAX_LICENSE_EVENTS = MAX_NOTES = 100
 
 
 class SubjectDetails:
@@ -113,6 +114,13 @@ class AccountDetails(SubjectDetails):
     @property
     def activity(self) -> reading.Activity:
         return self.alarms.activity(self.row.activity)
+
+    @property
+    def work(self) -> AccountWork:
+        return accounts.work_of(self.workspace.product_id, [self.subject.pk])[self.subject.pk]
+
+    def notes_record(self) -> list[records.NoteRecord]:
+        return [serializers.note(row) for row in accounts.notes_of(self.subject)[:MAX_NOTES]]
 
     def insights_record(self) -> list[records.InsightRecord]:
         account_insights = insights.account_insights(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from access.work import accounts
 from engagement.activity import reading
 from engagement.license_traits import SEATS_TRAIT
 from engagement.metric_names import Scope
@@ -28,7 +29,8 @@ def records(
     of_accounts: dict[int, dict[str, Any]] = {}
     if scope == "account" and rows:
         states = reading.activities(serializers.score_set(workspace), rows)
-        of_accounts = {id: {"activity": state} for id, state in states.items()}
+        works = accounts.work_of(workspace.product_id, states)
+        of_accounts = {id: {"activity": state, "work": works[id]} for id, state in states.items()}
     if "chances" in expansions and rows:
         ids = [row.account_id for row in rows]
         for id, own in chances_by_account(serializers.score_set(workspace), ids).items():

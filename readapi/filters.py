@@ -18,7 +18,9 @@ from engagement.rules.rules import (
     Condition,
     LicenseEventCondition,
     MetricCondition,
+    OwnerCondition,
     Rule,
+    TagCondition,
     TraitCondition,
 )
 from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
@@ -27,6 +29,8 @@ from readapi import parameters, queries
 from readapi.errors import InvalidRequest
 from readapi.parameters import Lookup, Parameters
 
+# Instead of a login, for accounts that nobody owns.
+NOBODY = ":nobody"
 # Each finds all subjects with this value.
 LOOKUPS: dict[Scope, tuple[str, ...]] = {
     "account": ("tracking_id", "name", "domain"),
@@ -90,6 +94,7 @@ def parse(query: Parameters, scope: Scope) -> ListFilter:
         conditions.append(MetricCondition("engagement_score", "at_least", min_score))
     conditions += [_trait_condition(*pair) for pair in parameters.traits_equal(query)]
     conditions += _license_event_conditions(query)
+    conditions += _work_conditions(query)
     activity = parameters.choice(query, "activity", tuple(ACTIVITY_LABELS))
     insight = parameters.choice(query, "insight", INSIGHT_KINDS)
     return ListFilter(
@@ -99,6 +104,19 @@ def parse(query: Parameters, scope: Scope) -> ListFilter:
         cast(ActivityState | None, activity),
         cast(InsightKind | None, insight),
     )
+
+
+def _work_conditions(query: Parameters) -> Iterator[OwnerCondition | TagCondition]:
+    conditions: list[OwnerCondition | TagCondition] = []
+    if owner := parameters.text(query, "owner"):
+        is_nobody = owner == NOBODY
+        conditions += [OwnerCondition("is_not_set") if is_nobody else OwnerCondition("is", owner)]
+    if tag := parameters.text(query, "tag"):
+        conditions += [TagCondition(tag)]
+    for condition in conditions:
+        for field, message in condition.problems("account"):
+            raise InvalidRequest("invalid_parameter", message, field)
+        yield condition
 
 
 def _license_event_conditions(query: Parameters) -> Iterator[LicenseEventCondition]:

@@ -269,6 +269,10 @@ class ActivityRecord(TypedDict):
 
 
 class AccountSummary(AccountName):
+    owner: Annotated[
+        str | None, Meta(description="The login of the person who looks after the account.")
+    ]
+    tags: Annotated[list[str], Meta(description="What people tagged it with.")]
     activity: ActivityRecord
     score: Score
     score_change: Change
@@ -410,6 +414,15 @@ class Times(TypedDict):
     updated_at: Time
 
 
+class NoteRecord(TypedDict):
+    """What somebody wrote about the account."""
+
+    id: Id
+    author: Annotated[str, Meta(description="The name of the login then.")]
+    text: str
+    written_at: Time
+
+
 class FullAccount(AccountSummary, Times):
     metrics: AccountMetricsRecord
 
@@ -490,6 +503,7 @@ class ExpandedAccount(FullAccount, Expansions):
             Meta(description="The latest 100, latest first, without withdrawn ones."),
         ]
     ]
+    notes: NotRequired[Annotated[list[NoteRecord], Meta(description="The latest 100.")]]
 
 
 class FullUser(UserSummary, Times):

@@ -9,7 +9,7 @@ from engagement.activity.false_alarms import FalseAlarms
 from engagement.activity.product import ProductActivity
 from engagement.activity.reading import Activity
 from engagement.metric_names import Scope
-from engagement.models import Account, ScoreSet, Segment, Workspace
+from engagement.models import Account, AccountNote, AccountWork, ScoreSet, Segment, Workspace
 from engagement.models.subjects import Subject
 from engagement.rules.rules import Match
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
@@ -86,11 +86,17 @@ def _alarms_of_direction(counts: FalseAlarms) -> records.AlarmsOfDirection:
 
 
 def account_summary(
-    row: "RankedAccount", workspace: Workspace, links: LinkBuilder, activity: Activity
+    row: "RankedAccount",
+    workspace: Workspace,
+    links: LinkBuilder,
+    activity: Activity,
+    work: AccountWork,
 ) -> records.AccountSummary:
     scores = metrics.compute_scores(row, score_set(workspace))
     return {
         **_account_name(row.account_id, row.tracking_id, row.account_name),
+        "owner": work.owner or None,
+        "tags": sorted(work.tags),
         "activity": _activity(activity, workspace),
         "score": scores.now,
         "score_change": scores.change,
@@ -106,12 +112,13 @@ def account_record(
     workspace: Workspace,
     links: LinkBuilder,
     activity: Activity,
+    work: AccountWork,
     metrics: AccountMetrics | None = None,
     traits: dict[str, Any] | None = None,
     chances: records.LowestChances | None = None,
 ) -> records.AccountRecord:
     """An account of a list, with the expansions that are given."""
-    record = cast(records.AccountRecord, account_summary(row, workspace, links, activity))
+    record = cast(records.AccountRecord, account_summary(row, workspace, links, activity, work))
     if metrics is not None:
         record["metrics"] = _account_metrics(metrics)
     if traits is not None:
@@ -125,11 +132,12 @@ def full_account(
     row: "RankedAccount",
     workspace: Workspace,
     activity: Activity,
+    work: AccountWork,
     metrics: AccountMetrics,
     links: LinkBuilder,
 ) -> records.FullAccount:
     return {
-        **account_summary(row, workspace, links, activity),
+        **account_summary(row, workspace, links, activity, work),
         "metrics": _account_metrics(metrics),
         **_times(row.account, score_set(workspace)),
     }
@@ -278,6 +286,15 @@ def feature_use(use: FeatureUse) -> records.FeatureUseRecord:
         "name": use.feature.name,
         "state": use.state,
         "last_used_on": use.last_used_on.isoformat() if use.last_used_on else None,
+    }
+
+
+def note(row: AccountNote) -> records.NoteRecord:
+    return {
+        "id": row.pk,
+        "author": row.author,
+        "text": row.text,
+        "written_at": format_time(row.written_at),
     }
 
 

@@ -142,8 +142,9 @@ class MemberInline(SuperusersOnly, TabularInline):
     autocomplete_fields = ["user"]
     formset = MemberFormSet
     # Below the table, in place of what the fields say.
-    note = f"{invites.ROLE_HELP} A viewer may get the right to manage the marketplace connection."
-    readonly_fields = ["login", "connections"]
+    note = f"{invites.ROLE_HELP} A viewer may get the right to manage the marketplace connection, "
+    note += "and the one to work on accounts: to choose owners, write notes, and close alarms."
+    readonly_fields = ["login", "connections", "accounts"]
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return TabularInline.has_view_permission(self, request, obj)
@@ -151,8 +152,8 @@ class MemberInline(SuperusersOnly, TabularInline):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """The login by this name, because users are those of the product."""
         if self.has_change_permission(request, obj):
-            return ["user", "role", "may_manage_connections"]
-        return ["login", "role", "connections"]
+            return ["user", "role", "may_manage_connections", "may_work_on_accounts"]
+        return ["login", "role", "connections", "accounts"]
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         return super().formfield_for_foreignkey(db_field, request, **{"label": "Login", **kwargs})
@@ -164,8 +165,14 @@ class MemberInline(SuperusersOnly, TabularInline):
     @admin.display(description="may manage connections")
     def connections(self, member: ProductMember) -> str:
         # Django would show an icon.
-        manages = member.role == ProductMember.Role.MANAGER or member.may_manage_connections
-        return "Yes" if manages else "No"
+        return self._has(member, member.may_manage_connections)
+
+    @admin.display(description="may work on accounts")
+    def accounts(self, member: ProductMember) -> str:
+        return self._has(member, member.may_work_on_accounts)
+
+    def _has(self, member: ProductMember, right: bool) -> str:
+        return "Yes" if right or member.role == ProductMember.Role.MANAGER else "No"
 
 
 @admin.register(Product)

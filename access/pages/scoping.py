@@ -77,6 +77,8 @@ class Access:
     managed: ProductSet
     # Products whose marketplace connection the login may manage.
     connectable: ProductSet
+    # Products on whose accounts the login may work.
+    workable: ProductSet = ProductSet()
 
 
 _ROW = "eds.row"
@@ -88,7 +90,7 @@ def shown_row(request: HttpRequest) -> "tuple[Any, ProductScopedAdmin] | None":
     return row
 
 
-_FULL_ACCESS = Access(*[ProductSet(is_all=True)] * 3)
+_FULL_ACCESS = Access(*[ProductSet(is_all=True)] * 4)
 _ACCESS = "eds.access"
 
 
@@ -105,13 +107,12 @@ def _load_access(user: AbstractBaseUser | AnonymousUser) -> Access:
         return _FULL_ACCESS
     memberships = list(ProductMember.objects.filter(user=user.pk))
     managing = [member for member in memberships if member.role == ProductMember.Role.MANAGER]
-    connecting = [
-        member for member in memberships if member in managing or member.may_manage_connections
-    ]
+    connecting = [each for each in memberships if each in managing or each.may_manage_connections]
+    working = [each for each in memberships if each in managing or each.may_work_on_accounts]
     return Access(
         *(
             ProductSet(frozenset(member.product_id for member in members))
-            for members in (memberships, managing, connecting)
+            for members in (memberships, managing, connecting, working)
         )
     )
 

@@ -107,6 +107,7 @@ def _members(product_id: int) -> Snapshot:
     return {
         f"member {member.user.get_username()}": member.get_role_display()
         + (", may manage connections" if member.may_manage_connections else "")
+        + (", may work on accounts" if member.may_work_on_accounts else "")
         for member in members.order_by("user__username")
     }
 

@@ -29,7 +29,7 @@ _VERBS = {
 _MEMBER = "member "
 _LOGINS = ("login", "member")
 # A note that says what its person did, and those of forms, which name the fields that changed.
-_DEED = re.compile(r"[A-Z][a-z]+(?:ed|ame|ade|ent|ose|ot|ote)\b")
+_DEED = re.compile(r"[A-Z][a-z]+(?:ed|ame|ade|ent|ose|ot|ote|ook)\b")
 _FORM = re.compile(r"(?:Changed|Added|Deleted|No fields changed)\b")
 
 

@@ -238,6 +238,8 @@ ACCOUNT: Json = {
     "id": 17,
     "tracking_id": "a1",
     "name": "Example Ltd",
+    "owner": "dana",
+    "tags": ["onboarding"],
     "activity": {
         "state": "falling",
         "reason": None,
@@ -407,6 +409,14 @@ EXPANDED_ACCOUNT: Json = {
     "license_events": [LICENSE_EVENT],
     "chances": _CHANCES,
     "features": _FEATURES,
+    "notes": [
+        {
+            "id": 7,
+            "author": "dana",
+            "text": "Two admins left. Offered a call on Monday.",
+            "written_at": "2026-09-23T09:14:00.000000Z",
+        }
+    ],
 }
 FULL_USER: Json = {
     **USER,

@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 from config.openapi.pieces import Json, list_query, query
 from engagement.insight_kinds import ACTIVITY_LABELS
 from engagement.metric_names import Scope
+from engagement.models.work import LOGIN_LENGTH, TAG_LENGTH
 from engagement.rules import license_events
 from engagement.rules.rules import MAX_DAYS
 from engagement.segments.insight_filters import INSIGHT_KINDS
 from outcomes.kinds import Kind
 from readapi import changes, parameters, records, sorting
+from readapi.filters import NOBODY
 from readapi.records import Page
 from readapi.views.base import ReadView
 from readapi.views.chances import ORDERS
@@ -101,6 +103,18 @@ _PARAMETERS = [
         style="form",
         explode=True,
         example=["plan:pro"],
+    ),
+    query(
+        "owner",
+        {**_TEXT, "maxLength": LOGIN_LENGTH},
+        f"Return only accounts that this login owns; `{NOBODY}`: those that nobody owns.",
+        example="dana",
+    ),
+    query(
+        "tag",
+        {**_TEXT, "maxLength": TAG_LENGTH},
+        "Return only accounts with this tag.",
+        example="onboarding",
     ),
     query(
         "insight",

@@ -29,6 +29,7 @@ GUIDES = {
         "admin": "The admin",
         "segments": "Segments",
         "trends": "Trends",
+        "work": "Work on accounts",
         "licenses": "Licenses",
         "outcomes": "Outcomes",
         "notifications": "Notifications",

@@ -19,7 +19,7 @@ from marketplace.models import Connection, Ledger
 
 # The switcher lists as many products, and links to the list of all of them.
 MAX_PRODUCTS = 30
-TRENDS = "engagement_workspace_trends"
+TRENDS, ALARMS = "engagement_workspace_trends", "engagement_workspace_alarms"
 
 # Parameters of a list that are no filters: search, page, order, all rows on one page, invalid ones.
 _NO_FILTERS = {"q", "p", "o", "all", "e", "_changelist_filters"}
@@ -148,10 +148,18 @@ class _Builder:
             return self.view == "change"
         if self.view in ("index", "licenses", TRENDS):
             return "type" not in self.request.GET
-        return self.model in sections.ROOTS and self.view == "changelist"
+        is_list = self.model in sections.ROOTS and self.view == "changelist"
+        return is_list and "owner" not in self.request.GET
 
     def _children(self, section: str, product: Product, url: str) -> Iterator[Item]:
-        if section == "settings":
+        if section == "accounts" and self.workspace:
+            own = self.request.user.get_username()
+            page = _with(url, owner=own)
+            is_here = self.request.GET.get("owner") == own
+            yield Item("My accounts", page, _mark(is_here, "page"))
+            page = _url(ALARMS, self.workspace.pk)
+            yield Item("Alarms", page, _mark(self.model == ALARMS, "page"))
+        elif section == "settings":
             yield from self._settings_items(product, url)
         elif section == "events" and self.workspace:
             for view in ("backtest", "chances", "forecast", "cohorts"):
@@ -280,7 +288,8 @@ class _Builder:
             yield Item("Logins", _url("auth_user_changelist"))
             if login := shown_login(self.request):
                 yield Item(login.get_username(), _url("auth_user_change", login.pk))
-        if self.view not in ("", "index", "changelist", "change", "jobs", "licenses", TRENDS):
+        own = ("", "index", "changelist", "change", "jobs", "licenses", TRENDS, ALARMS)
+        if self.view not in own:
             yield Item(self._step(self.view), "")
 
     def _step(self, view: str) -> str:
@@ -290,7 +299,7 @@ class _Builder:
         return sections.STEPS.get(view, view.replace("_", " ").capitalize())
 
     def _section_steps(self) -> Iterator[Item]:
-        if self.model in ("licenses", TRENDS):
+        if self.model in ("licenses", TRENDS, ALARMS):
             url = self.product and self._section_url(self.section, self.product, self.workspace)
             yield Item(self._list_label(), url or "")
             if "type" in self.request.GET:
@@ -335,4 +344,4 @@ def _url(name: str, *args: object) -> str:
 
 
 def _with(url: str, **query: str | int) -> str:
-    return f"{url}?{urlencode(query)}" if query else url
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(query)}" if query else url

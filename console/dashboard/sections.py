@@ -5,6 +5,7 @@ SECTIONS = {
     "index": "overview",
     "licenses": "licenses",
     "engagement_workspace_trends": "trends",
+    "engagement_workspace_alarms": "accounts",
     "engagement_account": "accounts",
     "engagement_user": "users",
     "engagement_segment": "segments",
@@ -97,6 +98,7 @@ WITHOUT_LICENSES = "Likely to go quiet"
 LIST_LABELS = {
     "licenses": "Licenses",
     "engagement_workspace_trends": "Trends",
+    "engagement_workspace_alarms": "Alarms",
     "engagement_account": "Accounts",
     "engagement_user": "Users",
     "engagement_segment": "Segments",

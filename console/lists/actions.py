@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import Http404, HttpRequest, QueryDict, StreamingHttpResponse
 from django.utils.safestring import SafeString
 from django.utils.text import slugify
@@ -12,6 +13,8 @@ from django.utils.text import slugify
 from access.pages.csv_file import csv_response
 from access.pages.lookups import INVALID_FILTER_MESSAGE
 from access.pages.scoping import request_access, visible_products
+from access.trail import entries
+from access.work import accounts
 from console.lists import filters, views
 from console.lists.columns import RowContext, export_heads, export_values
 from console.lists.page import SubjectList
@@ -22,6 +25,9 @@ from engagement.metric_names import Scope
 from engagement.models import Workspace
 from engagement.scopes import get_kind
 from engagement.scores.histories import recent_scores
+
+# The owner that the form sends to change none.
+KEEP = ":keep"
 
 
 def export_list(page: SubjectList) -> StreamingHttpResponse:
@@ -94,6 +100,46 @@ def delete_posted_view(request: HttpRequest, scope: Scope) -> GoTo:
     view.delete()
     query = ListState(scope, view.workspace_id, view="all").query()
     return GoTo(query, f"The view “{view.name}” is deleted.", is_problem=False)
+
+
+def change_posted_accounts(request: HttpRequest, scope: Scope, now: datetime) -> GoTo:
+    """Choose an owner and tags for accounts of the posted list; return where it is then."""
+    state, workspace = _posted_list(request, scope)
+    if workspace.product_id not in request_access(request).workable:
+        raise PermissionDenied
+    page = SubjectList(request, state, workspace.product, workspace, now)
+    try:
+        text = _change(request, workspace.product_id, _posted_accounts(request, page))
+    except accounts.CannotWork as problem:
+        return GoTo(state.query(page=state.page), str(problem))
+    return GoTo(state.query(page=state.page), text, is_problem=False)
+
+
+def _posted_accounts(request: HttpRequest, page: SubjectList) -> list[int]:
+    """The chosen accounts, or all of the list."""
+    if request.POST.get("which") != "all":
+        posted = (parse_id(text) for text in request.POST.getlist("account"))
+        return [id for id in posted if id is not None]
+    query = page.query(page.segment(page.segments()))
+    return query.first_ids(accounts.MAX_AT_ONCE + 1) if query else []
+
+
+def _change(request: HttpRequest, product_id: int, account_ids: list[int]) -> str:
+    posted, actor, parts = request.POST, entries.actor_of(request), []
+    if not account_ids:
+        raise accounts.CannotWork("Choose accounts first: the boxes are beside their names.")
+    with transaction.atomic():
+        if (owner := posted.get("owner", KEEP)) != KEEP:
+            changed = accounts.choose_owner(product_id, account_ids, owner, actor)
+            parts.append(f"{changed:,} have another owner")
+        if tag := posted.get("add_tag", "").strip():
+            parts.append(f"{accounts.add_tag(product_id, account_ids, tag, actor):,} got the tag")
+        if tag := posted.get("remove_tag", "").strip():
+            removed = accounts.remove_tag(product_id, account_ids, tag, actor)
+            parts.append(f"{removed:,} lost the tag")
+    if not parts:
+        raise accounts.CannotWork("Choose an owner, or enter a tag.")
+    return f"Of {len(account_ids):,} accounts, {', '.join(parts)}."
 
 
 def _posted_list(request: HttpRequest, scope: Scope) -> tuple[ListState, Workspace]:

@@ -63,7 +63,8 @@ class RowContext:
     """What the cells of all rows need. *histories* has the scores of the last days by subject id,
     except for subjects with too many counts, whose lines are loaded later. *insights* has those of
     accounts. *back* is the query of the list, for the way back from a row's page. *features* is the
-    number of the product's."""
+    number of the product's, and *owners* what people call logins. Rows can be chosen by people who
+    *may_work* on them."""
 
     score_set: ScoreSet
     kind: SubjectKind
@@ -72,6 +73,8 @@ class RowContext:
     insights: Mapping[int, Sequence[InsightKind]] = field(default_factory=dict)
     back: str = ""
     features: int = 0
+    owners: Mapping[str, str] = field(default_factory=dict)
+    may_work: bool = False
 
     def subject(self, row: Any) -> Any:
         return getattr(row, self.kind.scope)
@@ -154,11 +157,14 @@ def _name(row: Any, context: RowContext) -> SafeString:
     subject = context.subject(row)
     url = subject_url(subject, context.kind.scope, context.score_set.workspace_id)
     detail = cut(subject.trait_text(_detail_trait(context)) or "")
+    name = cut(subject.name or subject.external_id)
+    box = '<input type="checkbox" form="work" name="account" value="{}" aria-label="Choose {}">'
     return format_html(
-        '<a href="{}{}">{}</a>{}<button data-copy-text="{}" aria-label="Copy id"></button>{}',
+        '{}<a href="{}{}">{}</a>{}<button data-copy-text="{}" aria-label="Copy id"></button>{}',
+        format_html(box, subject.pk, name) if context.may_work else "",
         url,
         context.back,
-        cut(subject.name or subject.external_id),
+        name,
         _insight_icons(context.insights.get(subject.pk, ())),
         subject.external_id,
         format_html("<small>{}</small>", detail) if detail else "",
@@ -257,6 +263,14 @@ def _license_event(row: Any, context: RowContext) -> str | SafeString:
 
 def _features_in_use(row: Any, context: RowContext) -> SafeString:
     return format_html("{} <small>of {}</small>", row.features_in_use, context.features)
+
+
+def _owner(row: Any, context: RowContext) -> str:
+    return context.owners.get(row.owner, row.owner or "–")
+
+
+def _tags(row: Any, context: RowContext) -> str:
+    return ", ".join(sorted(row.tags or (), key=str.casefold)) or "–"
 
 
 def _chance(row: Any, context: RowContext, name: ChanceName) -> str | SafeString:
@@ -385,6 +399,8 @@ _ALL = [
         )
         for column, name in CHANCE_COLUMNS.items()
     ),
+    _listed("owner", _owner, COLUMNS["owner"]),
+    _listed("tags", _tags, COLUMNS["tags"]),
     _listed("features_in_use", _features_in_use, COLUMNS["features_in_use"]),
     _listed("renewal", _renewal, COLUMNS["renewal"]),
     _listed("mrr", _mrr, COLUMNS["mrr"]),

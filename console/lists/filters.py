@@ -1,7 +1,7 @@
 """The filters of a list: what they keep, and what the chips and menus above the table say."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -13,6 +13,8 @@ from console.lists.state import (
     CHANCE_PATTERN,
     FEATURE_PATTERN,
     LICENSE_EVENT_PATTERN,
+    ME,
+    NOBODY,
     TRAIT_FILTER,
     InvalidAddress,
     ListState,
@@ -158,6 +160,12 @@ def _conditions(state: ListState) -> Iterator[dict[str, Any]]:
             yield _trait_is(LICENSE_TYPE_TRAIT, value)
         elif name == "activity":
             yield {"kind": "activity", "state": value}
+        elif name == "owner" and value == NOBODY:
+            yield {"kind": "owner", "operator": "is_not_set"}
+        elif name == "owner":
+            yield {"kind": "owner", "operator": "is", "owner": value}
+        elif name == "tag":
+            yield {"kind": "tag", "tag": value}
         elif name == "license_status":
             yield _trait_is(LICENSE_STATUS_TRAIT, value)
         elif name == "license_event":
@@ -259,6 +267,10 @@ def _describe(name: str, value: str, segment: Segment | None) -> str:
         return f"Segment: {segment}"
     if name == "insight":
         return f"Insight: {_INSIGHT_LABELS[value]}"
+    if name == "owner":
+        return f"Owner: {'nobody' if value == NOBODY else value}"
+    if name == "tag":
+        return f"Tag: {value}"
     if name == "activity":
         return f"Activity: {_ACTIVITIES[value].lower()}"
     if name == "license_type":
@@ -308,11 +320,17 @@ def menus(
     segments: Sequence[Segment],
     chances: Sequence[ChanceName] = (),
     features: Sequence[str] = (),
+    owners: Mapping[str, str] = {},
+    tags: Sequence[str] = (),
 ) -> list[Menu]:
     """The filters that are chosen from a menu; of *chances*, those that accounts have, and the
-    *features* of the product."""
+    *features*, *owners*, and *tags* of the product."""
     offers = [_menu(state, SEGMENT_PARAM, "Segment", [(str(s.pk), s.name) for s in segments])]
     if state.scope == "account":
+        of_nobody = [(ME, "Me"), (NOBODY, "Nobody")]
+        offers.append(_menu(state, "owner", "Owner", [*of_nobody, *owners.items()]))
+        if tags:
+            offers.append(_menu(state, "tag", "Tag", [(tag, tag) for tag in tags]))
         offers.append(_menu(state, "insight", "Insight", list(_INSIGHT_LABELS.items())))
         offers.append(_menu(state, "activity", "Activity", list(_ACTIVITIES.items())))
         offers.append(_menu(state, "license_type", "License", list(LICENSE_TYPES.items())))
@@ -375,5 +393,5 @@ def _menu(state: ListState, name: str, label: str, options: Sequence[tuple[str, 
         label,
         choices,
         describe_active(current) if name == "active" and current else chosen_label,
-        is_cut=len(options) > MAX_CHOICES,
+        is_cut=name == SEGMENT_PARAM and len(options) > MAX_CHOICES,
     )

@@ -17,12 +17,14 @@ from django.utils.safestring import SafeString, mark_safe
 from access.pages.lookups import INVALID_FILTER_MESSAGE
 from access.pages.scoping import request_access, visible_products
 from access.pages.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM
+from access.work import accounts, owners
 from console.lists import columns as list_columns
 from console.lists import filters, views
 from console.lists.columns import ListColumn, RowContext
 from console.lists.rows import Listing, ListQuery
 from console.lists.state import (
     MAX_COLUMNS,
+    ME,
     TRAIT_FILTER,
     GoTo,
     InvalidAddress,
@@ -88,6 +90,15 @@ class SubjectList:
         names = Feature.objects.filter(product=self.product.pk).values_list("name", flat=True)
         return list(names)
 
+    @cached_property
+    def owners(self) -> dict[str, str]:
+        """What people call the possible owners of accounts, by login."""
+        return owners.names(self.product.pk) if self.state.scope == "account" else {}
+
+    @cached_property
+    def tags(self) -> list[str]:
+        return accounts.known_tags(self.product.pk) if self.state.scope == "account" else []
+
     def segments(self) -> list[Segment]:
         return usable_segments(self.workspace, self.state.scope) if self.workspace else []
 
@@ -129,6 +140,9 @@ def find_list(
         raise GoTo(
             "", TOO_LONG if isinstance(error, TooLong) else INVALID_FILTER_MESSAGE
         ) from error
+    if state.filters.get("owner") == ME:
+        own = {**state.filters, "owner": request.user.get_username()}
+        raise GoTo(state.query(filters=own))
     is_cut = len(state.columns) < len(requested_columns(query))
     if query is not request.GET or is_cut:
         message = TOO_MANY_COLUMNS.format(count=len(state.columns)) if is_cut else ""
@@ -246,7 +260,9 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "table": _table(page, listing, columns),
         "subjects": [getattr(row, kind.scope) for row in listing.rows],
         "chips": filters.chips(page.state, segment),
-        "menus": filters.menus(page.state, segments, chance_names, page.features),
+        "menus": filters.menus(
+            page.state, segments, chance_names, page.features, page.owners, page.tags
+        ),
         "count": _count_text(listing, kind),
         "as_of": listing.as_of and format_ago(listing.as_of, page.now),
         "first_query": page.state.query(),
@@ -262,6 +278,7 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "hidden": _hidden_fields(page.state, "q"),
         "hidden_for_columns": _hidden_fields(page.state, "column", "columns"),
         "query": page.state.query(page=page.state.page),
+        "may_work": bool(listing.rows) and _may_work(page),
         "choices": _column_choices(page.state, columns, chance_names),
         "pages": _pages(page.state, listing),
         "sorts": [head for head in heads if head.query],
@@ -318,8 +335,18 @@ def _table(page: SubjectList, listing: Listing, columns: Sequence[ListColumn]) -
         back = "&" + urlencode({"_changelist_filters": query})
     insights = _insights(page.score_set, listing.rows) if kind is ACCOUNTS else {}
     features = len(page.features)
-    context = RowContext(page.score_set, kind, page.now, histories, insights, back, features)
+    context = RowContext(
+        *(page.score_set, kind, page.now, histories, insights, back, features),
+        owners=page.owners,
+        may_work=_may_work(page),
+    )
     return [_row_html(columns, row, context) for row in listing.rows]
+
+
+def _may_work(page: SubjectList) -> bool:
+    """Whether the login may choose owners and tags for the rows of the list."""
+    is_of_accounts = page.state.scope == "account"
+    return is_of_accounts and page.product.pk in request_access(page.request).workable
 
 
 def _insights(score_set: ScoreSet, rows: Sequence[Any]) -> dict[int, list[InsightKind]]:

@@ -145,6 +145,10 @@ class ListQuery:
         by_id = {kind.subject_id(row): row for row in rows}
         return [by_id[id] for id in ids if id in by_id]
 
+    def first_ids(self, limit: int) -> list[int]:
+        """The ids of as many rows of the list, in its order."""
+        return list(self._filtered_ids()[:limit])
+
     # --- Export -------------------------------------------------------------------------------
 
     def all_rows(self) -> Iterator[Any]:

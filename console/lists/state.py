@@ -15,7 +15,8 @@ from engagement.orders.columns import UnknownColumn, check_column
 
 # In the order of the chips above the table. Each trait has a parameter of its own.
 FILTERS = (
-    *(SEGMENT_PARAM, "insight", "activity", "license_type", "license_status", "license_event"),
+    *("owner", "tag", SEGMENT_PARAM, "insight", "activity"),
+    *("license_type", "license_status", "license_event"),
     *("chance_to_buy", "chance_to_renew", "chance_to_stay", "mrr", "feature", "active"),
 )
 ACCOUNT_FILTERS = set(FILTERS) - {SEGMENT_PARAM, "feature", "active"}
@@ -26,6 +27,8 @@ LICENSE_EVENT_PATTERN = re.compile(r"([a-z_]+)(?:-([1-9][0-9]{0,3}))?")
 CHANCE_PATTERN = re.compile(r"(below|at_least)-([1-9][0-9]?|100)")
 # Whether a feature is used, and its name.
 FEATURE_PATTERN = re.compile(r"(uses|stopped|never)-(.+)")
+# Owners that are no login: none has such a name.
+ME, NOBODY = ":me", ":nobody"
 DEFAULT_SORT = "-score"
 MAX_COLUMNS = 20
 MAX_LENGTH = 512

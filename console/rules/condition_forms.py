@@ -33,6 +33,8 @@ from engagement.rules.rules import (
     LicenseEventCondition,
     MetricCondition,
     Number,
+    OwnerCondition,
+    TagCondition,
     TraitCondition,
     TrendCondition,
 )
@@ -61,6 +63,7 @@ def condition_choices(scope: Scope, for_audience: bool) -> Choices:
     activity: Choices = [("active", "Active in the window"), ("trend", "Trend of the score")]
     if scope == "account":
         activity += [("insight", "Insight"), ("activity", "Activity is")]
+        basic += [("owner", "Owner"), ("tag", "Tag")]
         basic.append(("license_event", "License event"))
         metrics += [(f"{_CHANCE}{name}", label) for name, label in texts.CHANCE_LABELS.items()]
     return [
@@ -113,6 +116,10 @@ class ConditionForm(forms.Form):
     activity = choice_field("Activity", ACTIVITY_LABELS)
     chance_is = choice_field("Comparison", texts.CHANCE_OPERATOR_LABELS)
     percent = _text("Percentage", 4, inputmode="numeric")
+    owner_is = choice_field("Comparison", texts.OWNER_OPERATOR_LABELS)
+    owner = _text("Login of the owner", 20, list="known-owners")
+    has_tag = choice_field("Comparison", {"yes": "is set", "no": "is not set"})
+    tag = _text("Tag", 16, list="known-tags")
     active = choice_field("Active", {"yes": "yes", "no": "no"})
     number = _text("Number", 8, inputmode="decimal")
     upper = _text("Second number", 8, inputmode="decimal")
@@ -211,6 +218,13 @@ class ConditionForm(forms.Form):
                 return {"kind": what, "active": self._value("active") == "yes"}
             case "activity":
                 return {"kind": what, "state": self._value("activity")}
+            case "owner":
+                operator = self._value("owner_is")
+                owner = self._value("owner").strip() if operator in ("is", "is_not") else None
+                return {"kind": what, "operator": operator, "owner": owner}
+            case "tag":
+                has = self._value("has_tag") == "yes"
+                return {"kind": what, "tag": self._value("tag").strip(), "has": has}
             case "insight":
                 has = self._value("has_insight") == "yes"
                 return {"kind": what, "insight": self._value("insight"), "has": has}
@@ -343,6 +357,12 @@ def initial_inputs(condition: Condition) -> dict[str, Any]:
         case ChanceCondition():
             what = f"{_CHANCE}{condition.chance}"
             return {"what": what, "chance_is": condition.operator, "percent": condition.percent}
+        case OwnerCondition():
+            owner = condition.owner or ""
+            return {"what": "owner", "owner_is": condition.operator, "owner": owner}
+        case TagCondition():
+            has = "yes" if condition.has else "no"
+            return {"what": "tag", "tag": condition.tag, "has_tag": has}
         case InsightCondition():
             has = "yes" if condition.has else "no"
             return {"what": "insight", "insight": condition.insight, "has_insight": has}

@@ -13,10 +13,16 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from access.pages.pages import ExtraView
-from access.pages.scoping import deferred_script
+from access.pages.scoping import deferred_script, request_access
 from access.pages.subject_urls import WORKSPACE_PARAM, subject_list_url
 from access.trail import entries
-from console.lists.actions import delete_posted_view, export_list, save_posted_view, subject_line
+from console.lists.actions import (
+    change_posted_accounts,
+    delete_posted_view,
+    export_list,
+    save_posted_view,
+    subject_line,
+)
 from console.lists.page import find_list, page_context
 from console.lists.state import GoTo
 from console.subjects import subject_details, subject_pages
@@ -36,6 +42,7 @@ from console.subjects.license_moves import decide_move, move_questions
 from console.subjects.license_timeline import license_timeline
 from console.subjects.parting import PartableAdmin, describe_progress
 from console.subjects.timeline_page import timeline_page
+from console.subjects.work_card import do_work, work_card
 from core.time_format import format_ago
 from engagement.metric_names import Scope
 from engagement.models import Account, User, Workspace
@@ -98,6 +105,8 @@ class SubjectAdmin(ForgettableAdmin):
         urls = {
             f"{name}_url": self.view_url(name) for name in ("export", "save_view", "delete_view")
         }
+        if self.list_scope == "account":
+            urls["work_url"] = self.view_url("change_work")
         return self.render_page(request, self.change_list_template, **context, **urls)
 
     def _go_to(self, request: HttpRequest, target: GoTo, view: str = "changelist") -> HttpResponse:
@@ -254,10 +263,24 @@ class AccountAdmin(SubjectAdmin):
         ExtraView("score_history", permission="view", methods=("GET", "HEAD")),
         ExtraView("activity", permission="view", methods=("GET", "HEAD")),
         ExtraView("license_move", permission="decide", methods=("POST",)),
+        ExtraView("work", permission="work", methods=("POST",)),
+        ExtraView("change_work", permission="view", methods=("POST",), needs_row=False),
     ]
 
     def has_decide_permission(self, request: HttpRequest, obj: Account) -> bool:
         return self.may_change(request, obj)
+
+    def change_work_view(self, request: HttpRequest) -> HttpResponseBase:
+        """Choose an owner and tags for accounts of the posted list."""
+        try:
+            return self._go_to(
+                request, change_posted_accounts(request, self.list_scope, timezone.now())
+            )
+        except GoTo as target:
+            return self._go_to(request, target)
+
+    def has_work_permission(self, request: HttpRequest, obj: Account) -> bool:
+        return obj.product_id in request_access(request).workable
 
     @admin.display(description="name")
     def shown_name(self, account: Account) -> str | None:
@@ -292,7 +315,22 @@ class AccountAdmin(SubjectAdmin):
             "events": subject_details.events_of_account(obj, workspace and workspace.pk),
             "people": _people_table(request, obj, workspace, summary),
             "activity": summary and summary.activity,
+            "work": work_card(
+                request,
+                obj,
+                workspace,
+                self._work_url(request, obj),
+                may_work=self.has_work_permission(request, obj),
+            ),
         }
+
+    def _work_url(self, request: HttpRequest, account: Account) -> str:
+        return f"{self.view_url('work', account)}?{request.GET.urlencode()}"
+
+    def work_view(self, request: HttpRequest, account: Account) -> HttpResponse:
+        """Do what a form of the page says, and show the page again."""
+        do_work(request, account, _chosen_workspace(request, account))
+        return redirect(f"{self.view_url('change', account)}?{request.GET.urlencode()}")
 
     def score_summary(
         self, request: HttpRequest, workspace: Workspace, obj: Any

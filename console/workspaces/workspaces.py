@@ -25,6 +25,7 @@ from console.rules import previews
 from console.rules.rule_editor import RuleEditor, RuleForm, without_preview_buttons
 from console.suggestions import load_suggestions
 from console.workspaces import (
+    alarms_page,
     backtest_page,
     chances_page,
     cohorts_page,
@@ -169,6 +170,7 @@ def _benchmark(workspace: Workspace, kind: SubjectKind) -> str:
 class WorkspaceAdmin(
     backtest_page.BacktestPages,
     chances_page.ChancePages,
+    alarms_page.AlarmPages,
     cohorts_page.CohortPages,
     forecast_page.ForecastPages,
     trends_page.TrendPages,
@@ -202,6 +204,7 @@ class WorkspaceAdmin(
         *chances_page.ChancePages.chance_views,
         *trends_page.TrendPages.trend_views,
         *cohorts_page.CohortPages.cohort_views,
+        *alarms_page.AlarmPages.alarm_views,
     )
     benchmarks = (
         "Benchmarks",
@@ -223,6 +226,7 @@ class WorkspaceAdmin(
                 "engagement/chances.css",
                 "engagement/trends.css",
                 "engagement/cohorts.css",
+                "engagement/usage.css",
             ]
         }
         js = [

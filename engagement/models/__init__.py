@@ -41,15 +41,19 @@ from engagement.models.subjects import (
 )
 from engagement.models.traces import SubjectTrace
 from engagement.models.trait_changes import TraitChange
+from engagement.models.work import AccountNote, AccountWork, AlarmWork
 
 __all__ = [
     "Account",
     "AccountChance",
     "AccountEngagement",
+    "AccountNote",
     "AccountUse",
+    "AccountWork",
     "ActiveDay",
     "Alarm",
     "AlarmNight",
+    "AlarmWork",
     "Alias",
     "CachedCounts",
     "ChangeStamp",

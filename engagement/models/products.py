@@ -31,6 +31,8 @@ class Product(models.Model):
     ``licensed_for`` says whom the seats of its licenses are for, and ``has_site_users`` that it
     sends one user for each site. ``engagement.segments.seats`` changes both.
 
+    ``work`` is how people work on its accounts (``access.work.settings``).
+
     From ``deletion_requested_at`` on, the service deletes its rows in the background.
     ``deleted_rows`` counts them.
     """
@@ -45,6 +47,7 @@ class Product(models.Model):
     )
     has_site_users = models.BooleanField(default=False, db_default=False)
     history_traits = models.JSONField(default=dict, db_default={}, editable=False)
+    work = models.JSONField(default=dict, db_default={}, editable=False)
     deletion_requested_at = models.DateTimeField(null=True, editable=False)
     deleted_rows = models.BigIntegerField(default=0, db_default=0, editable=False)
 
@@ -76,7 +79,8 @@ class ProductMember(models.Model):
     """A login that works on the product.
 
     A viewer sees everything except secrets and changes nothing. A manager may do everything,
-    including managing the marketplace connection. A viewer may get the right to do only that.
+    including managing the marketplace connection and working on accounts. A viewer may get the
+    right to do only one of these, or both.
     """
 
     class Role(models.TextChoices):
@@ -99,6 +103,13 @@ class ProductMember(models.Model):
         verbose_name="may manage connections",
         help_text="A viewer may connect the product to a marketplace, too; managers may anyway.",
     )
+    may_work_on_accounts = models.BooleanField(
+        default=False,
+        db_default=False,
+        verbose_name="may work on accounts",
+        help_text="A viewer may choose owners, write notes, and close alarms, too; managers may "
+        "anyway.",
+    )
 
     class Meta:
         constraints = [
@@ -109,8 +120,12 @@ class ProductMember(models.Model):
         ]
 
     def __str__(self) -> str:
-        connections = " who may manage connections" if self.may_manage_connections else ""
-        return f"{self.user}, {self.get_role_display().lower()}{connections}"
+        rights = {
+            "manage connections": self.may_manage_connections,
+            "work on accounts": self.may_work_on_accounts,
+        }
+        may = " and ".join(right for right, has in rights.items() if has)
+        return f"{self.user}, {self.get_role_display().lower()}{may and f' who may {may}'}"
 
 
 class Workspace(models.Model):

@@ -12,8 +12,19 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from django.db.models import Case, F, Func, IntegerField, QuerySet, TextField, Value, When
-from django.db.models.functions import Cast, Coalesce, Left, Lower
+from django.db.models import (
+    Case,
+    F,
+    Func,
+    IntegerField,
+    OuterRef,
+    QuerySet,
+    Subquery,
+    TextField,
+    Value,
+    When,
+)
+from django.db.models.functions import Cast, Coalesce, Left, Lower, NullIf
 from django.db.models.lookups import Exact, IsNull
 
 from engagement.activity.reading import Activity, read_alarms, shown_alarms
@@ -24,7 +35,7 @@ from engagement.license_traits import (
     TIER_TRAIT,
 )
 from engagement.metric_names import ACCOUNTS_ONLY, BOTH_SCOPES, Scope
-from engagement.models import ScoreSet
+from engagement.models import AccountWork, ScoreSet
 from engagement.models.orders import COLUMN_LENGTH
 from engagement.money import MRR_LABEL, MRR_TRAIT, mrr_of
 from engagement.rules import license_events
@@ -87,6 +98,7 @@ def with_facts(rows: QuerySet[Any], score_set: ScoreSet, kind: SubjectKind) -> Q
         account_chances=account_chances(score_set),
         features_in_use=features_in_use(score_set),
         last_license_event=license_events.last_of_account(score_set.product_id, ACCOUNTS.path),
+        **{name: _of_work(score_set, name) for name in ("owner", "tags")},
     )
     return with_both
 
@@ -157,6 +169,8 @@ def _sort_keys(column: str, score_set: ScoreSet, kind: SubjectKind) -> list[Any]
         case "account":
             is_shown = Exact(F("user__account__is_identified"), Value(True))
             return [Case(When(is_shown, then=_name("user__account__")))]
+        case "owner":
+            return [NullIf(_of_work(score_set, "owner"), Value(""))]
         case "renewal":
             return [_day(traits, MAINTENANCE_END_TRAIT)]
         case "mrr":
@@ -164,6 +178,12 @@ def _sort_keys(column: str, score_set: ScoreSet, kind: SubjectKind) -> list[Any]
         case "chance_to_buy" | "chance_to_renew" | "chance_to_stay":
             return [lowest_chance(score_set, CHANCE_COLUMNS[column])]
     return [F(column)]
+
+
+def _of_work(score_set: ScoreSet, name: str) -> Subquery:
+    """For one ``AccountEngagement`` row: what people decided about its account, or NULL."""
+    rows = AccountWork.objects.filter(product_id=score_set.product_id)
+    return Subquery(rows.filter(account_id=OuterRef("account_id")).values(name))
 
 
 def _name(path: str) -> Any:
@@ -261,7 +281,8 @@ def _all_traits(facts: Facts) -> str:
 # --- All columns ----------------------------------------------------------------------------
 
 # Their first order is the ascending one.
-_ASCENDING = {"change", "change_complete_days", "name", "account", "renewal", *CHANCE_COLUMNS}
+_ASCENDING = {"change", "change_complete_days", "name", "account", "renewal", "owner"}
+_ASCENDING |= CHANCE_COLUMNS.keys()
 
 
 def _column(
@@ -364,6 +385,14 @@ _ALL = (
     _of_accounts(
         *("last_license_event_on", "day", _license_event_on),
         "the day of that, in the future if a renewal was paid early",
+    ),
+    _of_accounts(
+        *("owner", "text", lambda facts: facts.row.owner or None),
+        *("the login of the person who looks after it", "owner"),
+    ),
+    _of_accounts(
+        *("tags", "text", lambda facts: ", ".join(sorted(facts.row.tags or (), key=str.casefold))),
+        "the tags that people gave it, separated by commas",
     ),
     *_of_chance("chance_to_buy", "buy", "that its evaluation is bought, 0 to 1"),
     *_of_chance("chance_to_renew", "renew", "that its term is renewed, 0 to 1"),

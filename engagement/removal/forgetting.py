@@ -20,7 +20,17 @@ from core.database.arrivals import take_arrivals
 from core.jobs.kinds import Blocked, Done, More, Outcome
 from core.models import Job
 from engagement import changes
-from engagement.models import AccountChance, Alias, ForgottenSubject, ScoreSet, TraitChange, User
+from engagement.models import (
+    AccountChance,
+    AccountNote,
+    AccountWork,
+    AlarmWork,
+    Alias,
+    ForgottenSubject,
+    ScoreSet,
+    TraitChange,
+    User,
+)
 from engagement.models.activity import NO_ACCOUNT
 from engagement.orders import storage as orders
 from engagement.recording import attribution, moving, parting, reattribution
@@ -154,8 +164,8 @@ def _delete_scores(subject: SubjectRef, row_id: int) -> None:
     if subject.scope == SubjectScope.ACCOUNT:
         active_days.forget_account(subject.product_id, row_id, sets)
         account_uses.forget_account(subject.product_id, row_id)
-        for model in (TraitChange, AccountChance):
-            model._default_manager.filter(product=subject.product_id, account=row_id).delete()
+        for table in (TraitChange, AccountChance, AccountWork, AccountNote, AlarmWork):
+            table._default_manager.filter(product=subject.product_id, account=row_id).delete()
     sets.update(benchmarks_stale=True)
 
 

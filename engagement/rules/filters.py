@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual, LessThan
 
 from engagement.metric_names import Scope
-from engagement.models import DailyCount, EventName, UserEngagement
+from engagement.models import AccountWork, DailyCount, EventName, UserEngagement
 from engagement.rules import license_events, trait_filters
 from engagement.rules.rules import (
     AccountTraitCondition,
@@ -31,7 +31,9 @@ from engagement.rules.rules import (
     LastActiveCondition,
     LicenseEventCondition,
     MetricCondition,
+    OwnerCondition,
     Rule,
+    TagCondition,
     TraitCondition,
     TrendCondition,
 )
@@ -142,6 +144,8 @@ def _condition_filter(
             return feature_filter(condition, event_name_ids[condition], context)
         case LicenseEventCondition():
             return license_event_filter(condition, context)
+        case OwnerCondition() | TagCondition():
+            return work_filter(condition, context)
         case FirstSeenCondition():
             return _time_filter(condition, F(f"{context.subject_path}first_seen_at"), context)
         case CreatedCondition():
@@ -244,6 +248,19 @@ def license_event_filter(condition: LicenseEventCondition, context: QueryContext
         first_day = start_of_day(context.today, 1 - condition.within_days).date()
         events = events.filter(date__gte=first_day)
     return Q(Exists(events)) if condition.operator == "happened" else Q(~Exists(events))
+
+
+def work_filter(condition: OwnerCondition | TagCondition, context: QueryContext) -> Q:
+    """The filter on who looks after the account, or on its tags."""
+    rows = AccountWork.objects.filter(product_id=context.product_id)
+    if isinstance(condition, TagCondition):
+        rows, has = rows.filter(tags__contains=[condition.tag]), condition.has
+    else:
+        rows = rows.filter(owner=condition.owner) if condition.owner else rows.exclude(owner="")
+        has = condition.operator in ("is", "is_set")
+    if has:
+        return Q(**{f"{context.subject_id_column}__in": rows.values("account_id")})
+    return ~Q(Exists(rows.filter(account_id=OuterRef(context.subject_id_column))))
 
 
 def subject_daily_counts(context: QueryContext) -> QuerySet[DailyCount]:

@@ -17,6 +17,7 @@ from engagement.insight_kinds import ActivityState, InsightKind
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.models.activity import EVENT_NAME_LENGTH
 from engagement.models.features import FEATURE_NAME_LENGTH, USED_WITHIN
+from engagement.models.work import LOGIN_LENGTH, TAG_LENGTH
 from engagement.rules import license_events
 
 MAX_CONDITIONS = 20
@@ -264,6 +265,31 @@ class ChanceCondition(_Condition, frozen=True, tag="chance"):
             yield "percent", "Enter a whole percentage from 1 to 100."
 
 
+class OwnerCondition(_Condition, frozen=True, tag="owner"):
+    """Who looks after the account: the login of this name, anybody, or nobody."""
+
+    scopes: ClassVar[tuple[Scope, ...]] = ("account",)
+    operator: Literal["is", "is_not", "is_set", "is_not_set"]
+    owner: str | None = None
+
+    def problems(self, scope: Scope) -> Iterator[FieldProblem]:
+        if self.operator in ("is", "is_not"):
+            yield from _text_problems("owner", self.owner, "the owner’s login", LOGIN_LENGTH)
+        elif self.owner is not None:
+            yield "owner", "Leave the owner empty: this operator does not use it."
+
+
+class TagCondition(_Condition, frozen=True, tag="tag"):
+    """Whether people tagged the account so."""
+
+    scopes: ClassVar[tuple[Scope, ...]] = ("account",)
+    tag: str
+    has: bool = True
+
+    def problems(self, scope: Scope) -> Iterator[FieldProblem]:
+        yield from _text_problems("tag", self.tag, "the tag", TAG_LENGTH)
+
+
 Condition: TypeAlias = (
     MetricCondition
     | TrendCondition
@@ -279,6 +305,8 @@ Condition: TypeAlias = (
     | InsightCondition
     | ActivityCondition
     | ChanceCondition
+    | OwnerCondition
+    | TagCondition
 )
 
 

@@ -24,7 +24,9 @@ from engagement.rules.rules import (
     LicenseEventCondition,
     MetricCondition,
     Number,
+    OwnerCondition,
     Rule,
+    TagCondition,
     TraitCondition,
     TrendCondition,
 )
@@ -56,6 +58,13 @@ CHANCE_LABELS: dict[ChanceName, str] = {
     "stay": "Chance to stay",
 }
 CHANCE_OPERATOR_LABELS = {"below": "is below", "at_least": "is at least"}
+OWNER_OPERATOR_LABELS = {
+    "is": "is",
+    "is_not": "is not",
+    "is_set": "is anybody",
+    "is_not_set": "is nobody",
+}
+TAG_LABELS = {True: "has", False: "does not have"}
 TIME_OPERATOR_LABELS = {"within_days": "within", "more_than_days_ago": "more than"}
 INSIGHT_LABELS = {True: "Has the insight", False: "Does not have the insight"}
 TREND_LABELS = {"rising": "is rising", "falling": "is falling", "steady": "is steady"}
@@ -121,6 +130,11 @@ def describe_condition(condition: Condition) -> str:
         case ChanceCondition():
             operator = CHANCE_OPERATOR_LABELS[condition.operator]
             return f"{CHANCE_LABELS[condition.chance]} {operator} {condition.percent}%"
+        case OwnerCondition():
+            owner = f" “{condition.owner}”" if condition.owner else ""
+            return f"Owner {OWNER_OPERATOR_LABELS[condition.operator]}{owner}"
+        case TagCondition():
+            return f"{TAG_LABELS[condition.has].capitalize()} the tag “{condition.tag}”"
 
 
 def _trait(condition: TraitCondition) -> str:

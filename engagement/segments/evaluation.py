@@ -30,6 +30,7 @@ from engagement.rules.filters import (
     license_event_filter,
     period_start,
     subject_trait_filter,
+    work_filter,
 )
 from engagement.rules.rules import (
     AccountTraitCondition,
@@ -45,7 +46,9 @@ from engagement.rules.rules import (
     LastActiveCondition,
     LicenseEventCondition,
     MetricCondition,
+    OwnerCondition,
     Rule,
+    TagCondition,
     TraitCondition,
     TrendCondition,
 )
@@ -79,6 +82,8 @@ _DatabaseCondition: TypeAlias = (
     | TraitCondition
     | AccountTraitCondition
     | ChanceCondition
+    | OwnerCondition
+    | TagCondition
 )
 _Test: TypeAlias = Callable[[_Values], bool]
 
@@ -164,6 +169,8 @@ class _Evaluator:
             return _feature_fragment(condition, self.event_name_ids[condition], self.context)
         if isinstance(condition, LicenseEventCondition):
             return _license_event_fragment(condition, self.context)
+        if isinstance(condition, OwnerCondition | TagCondition):
+            return _work_fragment(condition, self.context)
         if isinstance(condition, ChanceCondition):
             return _compile(chance_filter(condition, self.score_set), self.context.scope)
         self.uses_accounts |= isinstance(condition, AccountTraitCondition)
@@ -312,6 +319,11 @@ def _feature_fragment(
 @lru_cache(maxsize=FRAGMENT_CACHE_SIZE)
 def _license_event_fragment(condition: LicenseEventCondition, context: QueryContext) -> _Fragment:
     return _compile(license_event_filter(condition, context), context.scope)
+
+
+@lru_cache(maxsize=FRAGMENT_CACHE_SIZE)
+def _work_fragment(condition: OwnerCondition | TagCondition, context: QueryContext) -> _Fragment:
+    return _compile(work_filter(condition, context), context.scope)
 
 
 def _compile(condition: Q, scope: Scope) -> _Fragment:

@@ -291,6 +291,11 @@ _PAGES: Json = {
     "cursor": {"type": "string", "description": "next_cursor of the page before."},
 }
 _INSIGHT: Json = {
+    "owner": {
+        "type": "string",
+        "description": "Only accounts that this login owns; :nobody for those that nobody owns.",
+    },
+    "tag": {"type": "string", "description": "Only accounts that people tagged so."},
     "insight": {
         "type": "string",
         "enum": list(INSIGHT_KINDS),

@@ -5,7 +5,7 @@ from typing import Any
 from django.db.models import QuerySet
 from rest_framework.response import Response
 
-from readapi import details, filters, parameters, queries, serializers
+from readapi import details, filters, parameters, queries, rights, serializers
 from readapi.views import rankings
 from readapi.views.base import ReadView
 
@@ -34,18 +34,22 @@ class AccountDetail(ReadView):
         "license_events",
         "chances",
         "features",
+        "notes",
     )
     READS = ("account",)
 
     def build_response(self, account_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
         trait_names = parameters.trait_names(self.parameters)
+        if "notes" in self.expansions:
+            # Nobody knows whom they name.
+            rights.require_user_traits(self.token)
 
         workspace = queries.workspace(self.product, workspace_id, quantiles_of="account")
         row = queries.account(workspace, account_id)
         account = details.AccountDetails(workspace, row, trait_names, self.shows_users)
         record = serializers.full_account(
-            row, workspace, account.activity, account.metrics, self.links
+            row, workspace, account.activity, account.work, account.metrics, self.links
         )
         return self.record_response(record | account.expand(self.expansions))
 

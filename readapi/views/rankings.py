@@ -48,7 +48,7 @@ USERS = Ranking("user", "users", queries.ranked_users, queries.USER_RANKING)
 ACCOUNTS = Ranking("account", "accounts", queries.ranked_accounts, queries.ACCOUNT_RANKING)
 
 EXPANSIONS: tuple[str, ...] = ("traits", "metrics")
-_OF_ACCOUNTS = ("insight", "activity", "license_event", "license_event_days")
+_OF_ACCOUNTS = ("owner", "tag", "insight", "activity", "license_event", "license_event_days")
 # All lists of users or accounts accept these.
 COMMON_PARAMETERS = ("min_score", "trait", "sort", "expand", "traits", "total")
 

@@ -41,6 +41,8 @@ OF_ACCOUNTS = {
         )
         for name in ("buy", "renew", "stay")
     },
+    "owner": ("Owner", "owner", ["owner"]),
+    "tags": ("Tags", "", ["tags"]),
     "features_in_use": ("Features in use", "", ["features in use"]),
     "renewal": ("Renewal", "renewal", ["renewal"]),
     "mrr": ("MRR", "mrr", ["mrr"]),
@@ -59,7 +61,8 @@ EXPORTED = {
     Table.ACCOUNTS: "id integer, tracking_id text, external_id text, name text, domain text, "
     f"{SCORES}, active_users integer, total_users integer, {REST}, "
     "activity text, activity_since day, last_license_event text, last_license_event_on day, "
-    f"score_change_complete_days number, {CHANCES}, features_in_use integer, deleted boolean",
+    f"score_change_complete_days number, {CHANCES}, features_in_use integer, owner text, "
+    "tags text, deleted boolean",
     Table.USERS: "id integer, tracking_id text, external_id text, email text, name text, "
     f"account_id integer, {SCORES}, {REST}, "
     "score_change_complete_days number, deleted boolean",
@@ -90,8 +93,8 @@ EXPORTED = {
             "account",
             OF_ACCOUNTS,
             "score change history active_users activity last_active license license_event "
-            "chance_to_buy chance_to_renew chance_to_stay features_in_use renewal mrr first_seen "
-            "external_id",
+            "chance_to_buy chance_to_renew chance_to_stay owner tags features_in_use "
+            "renewal mrr first_seen external_id",
             "domain",
         ),
     ],
@@ -113,7 +116,7 @@ def test_the_columns_of_lists_and_of_their_files(
             heads = export_heads([column], scope)
         assert (column.label, column.sort, heads) == expected[column.name]
     ascending = {column.name for column in [name, *others] if not column.first_descends}
-    first_ascending = {"name", "change", "account", "license", "renewal"}
+    first_ascending = {"name", "change", "account", "license", "renewal", "owner"}
     first_ascending |= {"chance_to_buy", "chance_to_renew", "chance_to_stay"}
     assert ascending == first_ascending & {"name", *names.split()}
 
@@ -127,7 +130,7 @@ def test_the_orders_of_the_read_api_and_of_lists() -> None:
         *("score", "change", "change_complete_days", "last_active", "active_users"),
         *("total_users", "name"),
         *("renewal", "mrr", "first_seen"),
-        *("chance_to_buy", "chance_to_renew", "chance_to_stay"),
+        *("owner", "chance_to_buy", "chance_to_renew", "chance_to_stay"),
     ]
 
 

@@ -18,11 +18,11 @@ from tests.admin.rows import Rows, quarantined, waiting
 REFUSED = {302, 403, 404}
 ONE_ROW = ["change", "history", "delete"]
 OWN_VIEWS = {
-    "engagement_account": ["license_move", "timeline", "latest"],
+    "engagement_account": ["license_move", "timeline", "latest", "work"],
     "engagement_user": ["timeline", "latest"],
     "engagement_workspace": [
         *("backtest", "compute_backtest", "suggest_weights", "use_weights"),
-        *("chances", "forecast", "trends", "cohorts", "compute_cohorts"),
+        *("chances", "forecast", "trends", "cohorts", "alarms", "compute_cohorts"),
     ],
     "ingestion_ingestionkey": ["reveal", "rotate", "revoke"],
     "ingestion_forgetkey": ["reveal", "rotate", "revoke"],

@@ -34,6 +34,7 @@ class For(Enum):
     STAFF = "everyone who can log in"
     MEMBERS = "the product's members"
     MANAGERS = "the product's managers"
+    WORKERS = "those who may work on the product's accounts"
     CONNECTORS = "those who may manage the product's connection"
     SUPERUSERS = "superusers"
 
@@ -96,6 +97,7 @@ OWN_VIEWS = {
     "engagement_workspace_trends": For.MEMBERS,
     "engagement_workspace_chances": For.MEMBERS,
     "engagement_workspace_cohorts": For.MEMBERS,
+    "engagement_workspace_alarms": For.MEMBERS,
     "engagement_workspace_compute_cohorts": For.MANAGERS,
     "engagement_workspace_compute_backtest": For.MANAGERS,
     "engagement_workspace_suggest_weights": For.MANAGERS,
@@ -118,6 +120,8 @@ OWN_VIEWS = {
     "engagement_account_score_history": For.MEMBERS,
     "engagement_account_activity": For.MEMBERS,
     "engagement_account_license_move": For.MANAGERS,
+    "engagement_account_work": For.WORKERS,
+    "engagement_account_change_work": For.MEMBERS,
     "ingestion_ingestionkey_reveal": For.MANAGERS,
     "ingestion_ingestionkey_rotate": For.MANAGERS,
     "ingestion_ingestionkey_revoke": For.MANAGERS,
@@ -152,7 +156,7 @@ OWN_VIEWS = {
     "exports_scheduledexport_stop": For.MANAGERS,
 }
 FOR_POSTS = (
-    *("_save_view", "_delete_view", "_license_move", "_read_history"),
+    *("_save_view", "_delete_view", "_license_move", "_read_history", "_change_work"),
     *("account_recovery_codes", "account_remove_factor", "account_end_session"),
 )
 # The status for a login that may not open a page, or may not know that it exists.
@@ -289,10 +293,16 @@ class Role:
 
 
 ROLES = {
-    "manager": Role({"role": MANAGER}, {For.STAFF, For.MEMBERS, For.MANAGERS, For.CONNECTORS}),
+    "manager": Role(
+        {"role": MANAGER},
+        {For.STAFF, For.MEMBERS, For.MANAGERS, For.CONNECTORS, For.WORKERS},
+    ),
     "viewer": Role({"role": VIEWER}, {For.STAFF, For.MEMBERS}),
     "viewer with the connection": Role(
         {"role": VIEWER, "may_manage_connections": True}, {For.STAFF, For.MEMBERS, For.CONNECTORS}
+    ),
+    "viewer who works on accounts": Role(
+        {"role": VIEWER, "may_work_on_accounts": True}, {For.STAFF, For.MEMBERS, For.WORKERS}
     ),
 }
 

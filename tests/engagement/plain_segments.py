@@ -36,6 +36,8 @@ class Subject:
     license_events: list[tuple[str, int, bool]] = field(default_factory=list)
     # Its chances: the kind of outcome, the chance, and whether it is only the share of all.
     chances: list[tuple[str, float, bool]] = field(default_factory=list)
+    owner: str = ""
+    tags: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,11 @@ def matches(subject: Subject, world: World, condition: dict[str, Any]) -> bool:
             if percent is None:
                 return False
             return (percent < condition["percent"]) is (condition["operator"] == "below")
+        case "owner":
+            is_meant = subject.owner == condition["owner"] if condition["owner"] else subject.owner
+            return bool(is_meant) is (condition["operator"] in ("is", "is_set"))
+        case "tag":
+            return (condition["tag"] in subject.tags) is condition["has"]
         case "active":
             return bool(metrics(subject, world)["recently_scored_events"]) is condition["active"]
         case "last_active":

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from engagement.messages import Group, Identify
 from engagement.metric_names import METRICS, Scope
 from engagement.models import (
+    Account,
+    AccountWork,
     EventName,
     EventWeight,
     Feature,
@@ -81,6 +83,7 @@ activities = st.builds(
 )
 definitions = drawn_definitions(NAMES)
 LICENSE_EVENTS = ("churned", "renewed")
+OWNERS, TAGS = ("dana", "eve"), ("vip", "new")
 # Thousandths, so that halves of a percent are among them.
 drawn_chances = st.lists(
     st.tuples(
@@ -91,13 +94,15 @@ drawn_chances = st.lists(
     max_size=4,
 )
 subjects = st.builds(
-    lambda days, traits, created, events, chances: Subject(
+    lambda days, traits, created, events, chances, owner, tags: Subject(
         "",
         NOON - timedelta(days=days),
         traits,
         None if created is None else NOON - timedelta(days=created),
         license_events=events,
         chances=chances,
+        owner=owner,
+        tags=tags,
     ),
     ago,
     traits,
@@ -107,6 +112,8 @@ subjects = st.builds(
         max_size=2,
     ),
     drawn_chances,
+    st.sampled_from(["", *OWNERS]),
+    st.lists(st.sampled_from(TAGS), unique=True),
 )
 everybody = st.fixed_dictionaries(dict.fromkeys((*EMPLOYERS, *ACCOUNTS), subjects))
 
@@ -177,8 +184,26 @@ chance_conditions = st.fixed_dictionaries({
     "operator": st.sampled_from(["below", "at_least"]),
     "percent": st.integers(1, 100),
 })  # fmt: skip
+work_conditions = st.one_of(
+    st.fixed_dictionaries({
+        "kind": st.just("owner"),
+        "operator": st.sampled_from(["is", "is_not"]),
+        "owner": st.sampled_from([*OWNERS, "nobody"]),
+    }),
+    st.fixed_dictionaries({
+        "kind": st.just("owner"),
+        "operator": st.sampled_from(["is_set", "is_not_set"]),
+        "owner": st.none(),
+    }),
+    st.fixed_dictionaries({
+        "kind": st.just("tag"),
+        "tag": st.sampled_from([*TAGS, "other"]),
+        "has": st.booleans(),
+    }),
+)  # fmt: skip
 # Not all conditions are for users, and not all for accounts.
-OF_ONE_SCOPE = {"account_trait": "user", "license_event": "account", "chance": "account"}
+OF_ONE_SCOPE = {"account_trait": "user"}
+OF_ONE_SCOPE |= dict.fromkeys(("license_event", "chance", "owner", "tag"), "account")
 without_scores = st.one_of(trait_conditions, event_conditions, times_asked)
 other_conditions = st.one_of(
     st.fixed_dictionaries({
@@ -214,7 +239,10 @@ def draw_conditions(draw: Any, world: World) -> list[dict[str, Any]]:
             conditions.append(draw_metric(draw, world))
         else:
             of_events = (event_conditions, license_event_conditions)
-            kinds = (trait_conditions, *of_events, chance_conditions, other_conditions)
+            kinds = (
+                *(trait_conditions, *of_events, chance_conditions, work_conditions),
+                other_conditions,
+            )
             conditions.append(draw(st.one_of(*kinds)))
     return [
         each for each in conditions if OF_ONE_SCOPE.get(each["kind"], world.scope) == world.scope
@@ -242,6 +270,11 @@ def happen(people: dict[str, Subject], events: list[Did]) -> Product:
             )  # fmt: skip
         for number, (kind, chance, is_share) in enumerate(account.chances):
             add_chance(product, name, kind, chance, is_share=is_share, license=f"E-{number}")
+        if account.owner or account.tags:
+            row = Account.objects.get(product=product, external_id=name)
+            AccountWork.objects.create(
+                product=product, account_id=row.pk, owner=account.owner, tags=account.tags
+            )
     for name, employer in EMPLOYERS.items():
         user = people[name]
         tell(product, Identify(name, user.first_seen, user.traits, employer))

@@ -32,24 +32,24 @@ def count_statements(reads: Reads, address: str, workspace: Workspace, **paramet
     return statements_by_database(send)["default"]
 
 
-# Every request first reads the token, counts the request, and reads the workspace. One more has the
-# alarms of all accounts of the response.
+# Every request first reads the token, counts the request, and reads the workspace. Two more have
+# the alarms of all accounts of the response, and their owners and tags.
 
 
 @each(
     ("address", "parameters", "statements"),
     [
-        ("/v2/accounts", {}, 5),
+        ("/v2/accounts", {}, 6),
         ("/v2/users", {}, 4),
-        ("/v2/accounts", {"match_type": "domain", "match_value": "initech.example"}, 5),
+        ("/v2/accounts", {"match_type": "domain", "match_value": "initech.example"}, 6),
         ("/v2/users", {"match_type": "email", "match_value": "ann@initech.example"}, 4),
-        ("/v2/accounts", {"expand": "traits", "traits": "a,b,c,d,e"}, 5),
+        ("/v2/accounts", {"expand": "traits", "traits": "a,b,c,d,e"}, 6),
         # The all-time totals of the whole page.
-        ("/v2/accounts", {"expand": "traits,metrics"}, 6),
+        ("/v2/accounts", {"expand": "traits,metrics"}, 7),
         ("/v2/users", {"expand": "traits,metrics", "email": "ann@initech.example"}, 5),
         ("/v2/accounts", {"domain": "initech.example", "min_score": 10, "trait": "a:b"}, 4),
         # Users and accounts are counted together.
-        ("/v2/accounts", {"total": "true"}, 7),
+        ("/v2/accounts", {"total": "true"}, 8),
         ("/v2/segments", {}, 4),
         # One pass over users and one over accounts count all segments.
         ("/v2/segments", {"expand": "counts", "limit": 100}, 6),
@@ -75,24 +75,24 @@ def test_a_page_of_members(scope: str, name: str, acme_reads: Reads, filled: Wor
     has_accounts = scope == "account" and bool(
         acme_reads(address, workspace_id=filled.pk).json()["data"]
     )
-    assert count_statements(acme_reads, address, filled) == 5 + has_accounts
+    assert count_statements(acme_reads, address, filled) == 5 + 2 * has_accounts
     assert count_statements(acme_reads, f"/v2/segments/{segment.pk}", filled) == 5
 
 
 @each(
     ("expand", "statements"),
     [
-        # The row, and the daily counts.
-        ("", 6),
-        ("traits", 6),
-        ("events", 6),
+        # The row, the daily counts, and the owner and the tags.
+        ("", 7),
+        ("traits", 7),
+        ("events", 7),
         # The segments, and those with the account as a member.
-        ("segments", 8),
+        ("segments", 9),
         # The benchmarks of the days, and when the scoring was changed.
-        ("history", 8),
+        ("history", 9),
         # The top user, and their name.
-        ("insights", 8),
-        ("insights,traits,segments,events,history", 12),
+        ("insights", 9),
+        ("insights,traits,segments,events,history", 13),
     ],
 )
 def test_an_account(

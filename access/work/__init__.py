@@ -1,0 +1,1 @@
+"""Work on accounts: owners, tags, notes, and what people did about alarms."""
