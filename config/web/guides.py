@@ -7,7 +7,7 @@ same.
 import posixpath
 import re
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.contrib import admin
@@ -18,6 +18,8 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+
+from config.web import guide_search
 
 # The name in the URL and of the file, and the title in the list.
 GUIDES = {
@@ -54,7 +56,6 @@ NAMES = {name for guides in GUIDES.values() for name in guides}
 FOLDER = settings.BASE_DIR / "docs"
 # Schemes, and paths of this server.
 _ABSOLUTE = re.compile(r"[a-z]+:|/", re.ASCII)
-_NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
 
 
 class Guide(NamedTuple):
@@ -72,7 +73,9 @@ def render_guide(name: str) -> Guide:
     anchors: set[str] = set()
     for place, token in enumerate(tokens):
         if token.type == "heading_open":
-            token.attrSet("id", _anchor(tokens[place + 1], anchors))
+            children = tokens[place + 1].children or []
+            text = "".join(child.content for child in children)
+            token.attrSet("id", guide_search.unique_anchor(text, anchors))
         elif token.type == "inline" and token.children:
             token.children = _link_guides(token.children)
         elif token.type == "fence":
@@ -93,18 +96,6 @@ def _take_title(tokens: list[Token]) -> str:
     _, title, _ = tokens[:3]
     del tokens[:3]
     return title.content
-
-
-def _anchor(heading: Token, anchors: set[str]) -> str:
-    """The heading's anchor, as GitHub makes it."""
-    text = "".join(child.content for child in heading.children or [])
-    anchor = _NOT_IN_ANCHOR.sub("", text.lower()).replace(" ", "-")
-    unique, number = anchor, 0
-    while unique in anchors:
-        number += 1
-        unique = f"{anchor}-{number}"
-    anchors.add(unique)
-    return unique
 
 
 def _link_guides(tokens: list[Token]) -> list[Token]:
@@ -156,8 +147,12 @@ def _guide_href(href: str) -> str | None:
 
 @require_safe
 def guides(request: HttpRequest) -> HttpResponse:
-    """The first guide."""
-    return redirect("guide", "sending-data")
+    """The sections that the query finds, or the first guide."""
+    query = " ".join(request.GET.get("q", "").split())[: guide_search.MAX_QUERY_LENGTH]
+    if not query:
+        return redirect("guide", "sending-data")
+    results = guide_search.search(query, all_sections())
+    return _page(request, f"Guides: {query}", query=query, results=results)
 
 
 @require_safe
@@ -166,25 +161,41 @@ def guide(request: HttpRequest, name: str) -> HttpResponse:
     if name not in NAMES:
         raise Http404
     guide_page = render_guide(name)
+    return _page(request, guide_page.title, name, guide=guide_page)
+
+
+@cache
+def all_sections() -> list[guide_search.Section]:
+    titles = {name: title for guides in GUIDES.values() for name, title in guides.items()}
+    return [
+        section
+        for name, title in titles.items()
+        for section in guide_search.sections(
+            title, reverse("guide", args=[name]), (FOLDER / f"{name}.md").read_text()
+        )
+    ]
+
+
+def _page(request: HttpRequest, title: str, current: str = "", **context: Any) -> HttpResponse:
+    """A page with the list of guides and their search."""
     groups = [
         {
-            "title": title,
+            "title": heading,
             "items": [
                 {
                     "title": text,
                     "url": reverse("guide", args=[each]),
-                    "is_current": each == name,
+                    "is_current": each == current,
                 }
                 for each, text in pages.items()
             ],
         }
-        for title, pages in GUIDES.items()
+        for heading, pages in GUIDES.items()
     ]
-    context = {
-        "title": guide_page.title,
-        "guide": guide_page,
+    frame = {
+        "title": title,
         "groups": groups,
         "site_header": admin.site.site_header,
         "site_title": admin.site.site_title,
     }
-    return render(request, "config/guide.html", context)
+    return render(request, "config/guide.html", frame | context)

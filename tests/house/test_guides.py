@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from config.web import guides
+from config.web import guide_search, guides
 
 
 class Elements(HTMLParser):
@@ -82,3 +82,30 @@ def test_html_in_a_document_is_text(tmp_path: Any, monkeypatch: pytest.MonkeyPat
 
 def test_pages_link_to_the_guides(client: Client) -> None:
     assert re.search(r'<a href="/docs/guides/">Guides</a>', client.get("/docs").content.decode())
+
+
+def test_the_search_finds_sections_by_all_words_and_leads_to_their_headings(
+    client: Client, pages: dict[str, str]
+) -> None:
+    def find(query: str) -> Any:
+        return client.get("/docs/guides/", {"q": query}).context["results"]
+
+    # The heading counts more than the text.
+    first = find("teams SLACK")[0]
+    assert (first.guide, first.heading) == ("Notifications", "Slack and Microsoft Teams")
+    assert first.url == "/docs/guides/notifications#slack-and-microsoft-teams"
+    results = find("summer time zone")
+    assert results and all("<mark>summer</mark>" in each.excerpt for each in results)
+    assert "digests" in {each.url.partition("#")[2] for each in results}
+    page = client.get("/docs/guides/", {"q": "<b>nothing"}).content.decode()
+    assert "No section of a guide has all of these words." in page and "<b>nothing" not in page
+    assert client.get("/docs/guides/", {"q": "  "})["Location"] == "/docs/guides/sending-data"
+    assert len(find("the " * 200)) == guide_search.MAX_RESULTS
+    anchors = {
+        name: {attributes["id"] for _, attributes in Elements(html).found if "id" in attributes}
+        for name, html in pages.items()
+    }
+    for section in guides.all_sections():
+        name, _, anchor = section.url.removeprefix("/docs/guides/").partition("#")
+        assert not anchor or anchor in anchors[name], section.url
+        assert not re.search(r"\]\(|\*\*|`|---", section.text), section.url
