@@ -13,7 +13,10 @@ from django.db.models import Field, QuerySet
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.http import urlencode
+from django.utils.safestring import mark_safe
 
 from access.pages.pages import ExtraView, PageAction, PageAdmin
 from access.pages.place import find_place, requested_workspace
@@ -128,7 +131,7 @@ class SegmentWorkspaceFilter(admin.RelatedFieldListFilter):
 
 
 class SegmentChangeList(ChangeList):
-    """Counts the members of the segments on the page."""
+    """Counts the members of the segments on the page, with what nights knew of them."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
@@ -146,7 +149,13 @@ class SegmentChangeList(ChangeList):
                         segment.member_count = member_counts[segment.pk]
         except sql.StatementTimeout:
             # A segment's page counts its own members.
-            return
+            pass
+        lines = curves.member_lines(self.result_list, timezone.now().date())
+        for segment in self.result_list:
+            segment.line = lines.get(segment.pk)
+        self.default_count = sum(segment.is_default for segment in self.result_list)
+        # Those that somebody looks for are not hidden.
+        self.shows_defaults = bool(self.query) or self.default_count == len(self.result_list)
 
 
 class TypeFilter(admin.ChoicesFieldListFilter):
@@ -164,7 +173,7 @@ class SegmentAdmin(PageAdmin):
     )
     form = SegmentForm
     product_path = "workspace__product"
-    list_display = ["name", "scope_label", "members", "rule", "kind", "workspace"]
+    list_display = ["name", "scope_label", "members", "history", "rule", "kind", "workspace"]
     list_filter = [("workspace", SegmentWorkspaceFilter), ("scope", TypeFilter)]
     list_select_related = ["workspace__product", "workspace__scores__cached_counts"]
     list_per_page = 50
@@ -181,6 +190,7 @@ class SegmentAdmin(PageAdmin):
     sortable_by = ()
     actions = None
     change_form_template = "admin/engagement/segment.html"
+    change_list_template = "admin/engagement/segments.html"
     extra_views = (
         ExtraView("preview", permission="add", methods=("POST",), needs_row=False),
         ExtraView("values", permission="add", methods=("GET",), needs_row=False),
@@ -211,7 +221,20 @@ class SegmentAdmin(PageAdmin):
 
     @admin.display(description="kind")
     def kind(self, segment: Segment) -> str:
-        return "default" if segment.is_default else "custom"
+        # By the class, the style sheet folds these rows.
+        return (
+            mark_safe('<span class="eds-default">default</span>')
+            if segment.is_default
+            else "custom"
+        )
+
+    @admin.display(description="last 30 days")
+    def history(self, segment: Any) -> str:
+        line = segment.line
+        if line is None:
+            return "–"
+        change = f"{line.change} in 7 days" if line.change else ""
+        return format_html('{}<span class="quiet">{}</span>', line.chart, change)
 
     @admin.display(description="members")
     def members(self, segment: Any) -> str:

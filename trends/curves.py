@@ -14,7 +14,7 @@ from engagement.models import Segment, Workspace
 from engagement.scopes import get_kind
 from engagement.scores.active_days import DAY
 from trends import reading
-from trends.models import BAND_COUNT, WHOLE, SegmentMove
+from trends.models import BAND_COUNT, WHOLE, DayFigures, SegmentMove
 from trends.reading import LABELS, YEAR, Comparison, Interval, Point, Rows
 
 # Bars of bands are read together by two.
@@ -245,6 +245,7 @@ def _values(points: Sequence[Point], name: str) -> list[Any]:
 # --- A segment ------------------------------------------------------------------------------
 
 SEGMENT_DAYS, MOVED_DAYS, MOVERS = 90, 7, 20
+STRIP_DAYS = 30
 
 
 class Mover(NamedTuple):
@@ -298,12 +299,8 @@ def _movers(segment: Segment, since: date) -> Iterator[Mover]:
             yield Mover(subject.name or subject.external_id, url, move.day, move.is_entry)
 
 
-# --- The overview ---------------------------------------------------------------------------
-
-
 class Spark(NamedTuple):
-    """A small curve of the last 30 days, with its latest number and its change against the 30 days
-    before."""
+    """A small curve of the last 30 days, with its latest number and its change, as texts."""
 
     label: str
     now: str
@@ -311,7 +308,31 @@ class Spark(NamedTuple):
     chart: SafeString
 
 
-STRIP_DAYS = 30
+def member_lines(segments: Sequence[Segment], today: date) -> dict[int, Spark]:
+    """The members of each segment in the last 30 complete days, by its id, with their change over
+    the last seven. Segments that no night has seen are left out."""
+    days = [today - ago * DAY for ago in range(STRIP_DAYS, 0, -1)]
+    rows = DayFigures.objects.filter(
+        workspace__in={segment.workspace_id for segment in segments},
+        segment_id__in=[segment.pk for segment in segments],
+        day__in=days,
+    )
+    counts: dict[int, dict[date, int | None]] = {}
+    scopes = {segment.pk: segment.scope for segment in segments}
+    for row in rows.only("segment_id", "day", "accounts", "users"):
+        count = row.users if scopes[row.segment_id] == "user" else row.accounts
+        counts.setdefault(row.segment_id, {})[row.day] = count
+    return {id: _member_line([by_day.get(day) for day in days]) for id, by_day in counts.items()}
+
+
+def _member_line(values: Sequence[int | None]) -> Spark:
+    change = format_change("", values[-1], values[-1 - MOVED_DAYS])
+    return Spark("Members", format_figure("", values[-1]), change, charts.spark(values))
+
+
+# --- The overview ---------------------------------------------------------------------------
+
+
 STRIP = ("weekly_accounts", "weekly_users", "account_mean")
 
 

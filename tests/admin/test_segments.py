@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,11 +10,13 @@ from django.db.models import Func, Q, Value
 from django.db.models.lookups import IsNull
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from engagement.models import Product, Segment, User, Workspace
 from engagement.models.segments import MAX_CUSTOM_SEGMENTS
 from tests.admin.rows import Rows, a_user
 from tests.cases import each, leaves_no_rows
+from trends.models import DayFigures
 
 LIST = "admin:engagement_segment_changelist"
 ADD = "admin:engagement_segment_add"
@@ -626,3 +629,26 @@ def test_a_viewer_creates_and_changes_no_segment(reader: Client, acme_rows: Rows
     assert "acme event" in html and "conditions-TOTAL_FORMS" not in html
     assert "Duplicate" not in html
     assert preview(reader, acme_rows.workspace, "user", TRAIT).status_code == 403
+
+
+def test_the_list_shows_how_members_moved_and_folds_default_segments(
+    reader: Client, acme_rows: Rows
+) -> None:
+    segment, today = acme_rows.segment, timezone.now().date()
+    for ago, members in ((20, 4), (8, 30), (1, 42), (40, 9)):
+        DayFigures.objects.create(
+            workspace=acme_rows.workspace,
+            segment_id=segment.pk,
+            day=today - timedelta(days=ago),
+            score_set_id=1,
+            **{f"{segment.scope}s": members},
+        )
+    html = reader.get(reverse(LIST)).content.decode()
+    (row,) = [each for each in html.split("<tr>") if f"/{segment.pk}/change/" in each]
+    assert "+12 (+40%) in 7 days" in row and "<svg" in row and "eds-default" not in row
+    defaults = Segment.objects.filter(workspace=acme_rows.workspace, is_default=True).count()
+    assert f'<details class="eds-defaults"><summary>{defaults} default</summary>' in html
+    assert html.count('class="eds-default"') == defaults
+    # Those that somebody looks for are shown.
+    searched = reader.get(reverse(LIST), {"q": "Most Engaged"}).content.decode()
+    assert '<details class="eds-defaults" open>' in searched
