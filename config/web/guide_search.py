@@ -13,7 +13,8 @@ BEFORE, AFTER = 80, 160
 _HEADING = re.compile(r"(#{1,4}) (.+)")
 _NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_MARKUP = re.compile(r"[`*|]+|-{3,}|^\s*(?:[-#>]|[0-9]+\.|:?-+:?)\s+", re.MULTILINE)
+_EMPHASIS = re.compile(r"[`*]+")
+_MARKUP = re.compile(r"[|]|-{3,}|^\s*(?:[-#>]|[0-9]+\.|:?-+:?)\s+", re.MULTILINE)
 
 
 class Section(NamedTuple):
@@ -87,7 +88,7 @@ def unique_anchor(text: str, anchors: set[str]) -> str:
 
 def _plain(markdown: str) -> str:
     """The text without links, emphasis, and the marks of lists and tables."""
-    return " ".join(_MARKUP.sub(" ", _LINK.sub(r"\1", markdown)).split())
+    return " ".join(_EMPHASIS.sub("", _MARKUP.sub(" ", _LINK.sub(r"\1", markdown))).split())
 
 
 def _excerpt(section: Section, words: Sequence[str]) -> SafeString:
