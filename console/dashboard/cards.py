@@ -35,6 +35,7 @@ from console.dashboard.summary import (
 from core import charts
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.models import Account, Product, Workspace
+from engagement.scores.insights import Insight
 from ingestion.log.last_24h import HOURS, Last24Hours
 from ingestion.log.texts import format_age
 from ingestion.models import IngestionKey
@@ -47,6 +48,8 @@ from trends.curves import Spark
 MAX_OTHER_WORKSPACES = 5
 # The kinds of insights whose accounts the overview names.
 MAX_ALERT_KINDS = 4
+# The rows of a section of what changed. Its list has all.
+MAX_CHANGED = 3
 # The kinds of insights in a card beside others: those that cost most.
 MAX_KINDS = 3
 
@@ -67,14 +70,17 @@ class InsightLink:
     severity: str
     count: str
     url: str
+    # How many of them are alarms of this week.
+    began: int = 0
 
 
 class AlertRow(NamedTuple):
-    """An account that needs attention, and why."""
+    """An account that needs attention, and why; *is_new* if its alarm began this week."""
 
     name: str
     url: str
     text: str
+    is_new: bool = False
 
 
 class WeeklyAccounts(NamedTuple):
@@ -152,9 +158,7 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
             for workspace in summary.workspaces[1 : MAX_OTHER_WORKSPACES + 1]
         ],
         unlisted_workspaces=max(0, len(summary.workspaces) - 1 - MAX_OTHER_WORKSPACES),
-        changes=describe(summary.changes, Places(summary.workspaces[0].pk, {}))
-        if summary.changes
-        else None,
+        changes=_changes(summary),
         digest_url=_digest_url(summary),
         trends=summary.trends,
         trends_url=admin_url("engagement_workspace_trends", summary.workspaces[0].pk)
@@ -230,11 +234,11 @@ def _digest_url(summary: ProductSummary) -> str:
 def _insight_link(summary: ProductSummary, kind: InsightKind) -> InsightLink:
     info, count = INSIGHTS[kind], summary.attention.counts[kind]
     url = f"{ranking_url('account', summary.workspaces[0])}&{urlencode({'insight': kind})}"
-    return InsightLink(info.label, info.severity, f"{count:,}", url)
+    began = summary.changes.began.by_insight.get(kind, 0) if summary.changes else 0
+    return InsightLink(info.label, info.severity, f"{count:,}", url, began)
 
 
 def _alerts(summary: ProductSummary) -> list[tuple[InsightLink, Sequence[AlertRow]]]:
-    kinds = [kind for kind in summary.attention.alerts if kind in summary.attention.counts]
     return [
         (
             _insight_link(summary, kind),
@@ -243,12 +247,39 @@ def _alerts(summary: ProductSummary) -> list[tuple[InsightLink, Sequence[AlertRo
                     account.name or account.external_id,
                     _account_url(account, summary.workspaces[0]),
                     insight.text,
+                    _is_new(summary, insight),
                 )
                 for account, insight in summary.attention.alerts[kind]
             ],
         )
-        for kind in kinds[:MAX_ALERT_KINDS]
+        for kind in _alert_kinds(summary)
     ]
+
+
+def _alert_kinds(summary: ProductSummary) -> list[InsightKind]:
+    counts = summary.attention.counts
+    return [kind for kind in summary.attention.alerts if kind in counts][:MAX_ALERT_KINDS]
+
+
+def _is_new(summary: ProductSummary, insight: Insight) -> bool:
+    """Whether it is an alarm that began in the week of which the overview tells."""
+    if summary.changes is None or insight.kind not in summary.changes.began.by_insight:
+        return False
+    period, since = summary.changes.period, str(insight.numbers.get("since", ""))
+    return period.first.isoformat() <= since <= period.last.isoformat()
+
+
+def _changes(summary: ProductSummary) -> Block | None:
+    """What changed, without the alarms that the overview names as alerts."""
+    if summary.changes is None:
+        return None
+    shown = [
+        (account.pk, insight.kind)
+        for kind in _alert_kinds(summary)
+        for account, insight in summary.attention.alerts[kind]
+        if _is_new(summary, insight)
+    ]
+    return describe(summary.changes, Places(summary.workspaces[0].pk, {}), MAX_CHANGED, shown)
 
 
 # --- Statistics -----------------------------------------------------------------------------

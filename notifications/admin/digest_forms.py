@@ -86,6 +86,7 @@ class DigestForm(SourceForm):
             scope="account",
         )
         source.label = "What changed in"
+        source.help_text = "Changes are about accounts: segments and views of users have none."
         everything = f"All accounts of {digest.workspace.name}"
         self.offer_sources(everything, segments.order_by("name"), views)
 

@@ -75,7 +75,7 @@ class Line(NamedTuple):
 def chat_lines(message: OutboxMessage, site_url: str) -> Iterator[Line]:
     content = content_of(message)
     block: Block = describe(content.changes, content.places, ROWS_IN_CHAT)
-    yield Line(f"{block.summary} {block.numbers}".strip())
+    yield Line(block.summary)
     for section in block.sections:
         count = "" if section.count is None else f" ({section.count:,})"
         yield Line(f"{section.title}{count}", is_heading=True)

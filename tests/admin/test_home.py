@@ -24,6 +24,7 @@ from engagement.insight_kinds import INSIGHTS
 from engagement.models import (
     Account,
     AccountEngagement,
+    Alarm,
     AlarmNight,
     Product,
     ProductMember,
@@ -524,9 +525,10 @@ def test_an_overview_says_what_changed_this_week_and_other_cards_do_not(
     assert "What changed this week" in html and "1 alarm began and 1 account is new." in html
     (card,) = answer.context["cards"]
     titles = [section.title for section in card.changes.sections]
-    assert titles[0] == "Alarms that began"
-    (chip,) = card.changes.sections[0].chips
-    listed = member.get(chip.path)
+    # The alarm is named by what needs attention.
+    assert titles[0] == "New accounts" and 'class="eds-began">New</b>' in html
+    (kind,) = [each for each in card.insights if each.began]
+    listed = member.get(kind.url)
     assert listed.status_code == 200 and "acme-account" in listed.content.decode()
     Product.objects.create(name="Initech").members.add(AdminUser.objects.get(username="maya"))
     assert "What changed this week" not in page(member)
@@ -550,6 +552,17 @@ def test_an_overview_names_the_accounts_that_need_attention(
     assert f'<a href="{account}?workspace={workspace}">acme-account name</a>' in html
     assert "No activity for 20 days; expected " in html
     assert 'class="eds-warning">Activity stopped <strong>1</strong></a>' in html
+    # One block: what needs attention is a part of what changed, and nothing is said twice.
+    block = html[html.index('<section class="eds-changes"') :]
+    assert ">Needs attention</h4>" in block and html.count("No activity for 20 days") == 1
+    assert "larms that began" not in block
+    # An alarm of this week is marked among those that need attention, and counted.
+    Alarm.objects.update(since=scores.scored_day - timedelta(days=2))
+    html = member.get(f"{reverse('admin:index')}?workspace={workspace}").content.decode()
+    assert '<b class="eds-began">New</b> No activity for 20 days' in html
+    assert 'Activity stopped <strong>1</strong> <span class="quiet">1 new</span></a>' in html
+    assert "1 alarm began" in html and "larms that began" not in html
+    assert html.count("No activity for 20 days") == 1
 
 
 def test_beside_others_a_card_has_the_last_numbers_of_insights(

@@ -284,7 +284,7 @@ def test_accounts_that_stopped_and_returned_are_sums_of_all_days(scores: ScoreSe
         figures(scores, WHOLE, days_ago, stopped_accounts=days_ago, returned_accounts=1)
     answer = changes(scores)
     assert (answer.stopped, answer.returned) == (28, 7)
-    assert sections.numbers(answer) == "Accounts: 28 stopped and 7 came back."
+    assert texts.summary(answer) == "28 accounts stopped and 7 came back."
     day = changes(scores, DAY)
     assert (day.stopped, day.returned) == (1, 1)
     DayFigures.objects.filter(day=TODAY - timedelta(days=4)).delete()

@@ -1,6 +1,6 @@
 """Changes as sections with rows of text, alike on pages, in emails, and in chats."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -9,10 +9,11 @@ from django.utils.http import urlencode
 
 from access.pages.subject_urls import WORKSPACE_PARAM, subject_list_url
 from engagement.insight_kinds import INSIGHTS, InsightKind, Severity
-from engagement.scores.insight_texts import join_texts
 from trends.changes import texts
-from trends.changes.results import ChangedAccount, Changes, Due, Listed, Moved
+from trends.changes.results import BeganAlarms, ChangedAccount, Changes, Due, Listed, Moved
 
+# An account, and the kind of its alarm.
+Began: TypeAlias = tuple[int, InsightKind]
 Tone: TypeAlias = Literal["good", "bad", ""]
 
 
@@ -81,50 +82,59 @@ class Block:
     title: str
     period: str
     summary: str
-    numbers: str
     sections: Sequence[Section]
     basis: str
 
 
-def describe(changes: Changes, places: Places, most: int = 5) -> Block:
+def describe(
+    changes: Changes, places: Places, most: int = 5, shown: Collection[Began] | None = None
+) -> Block:
+    """Sections have *most* rows at most. *shown* are alarms that began and that the page names by
+    itself, as it does how many there are by kind: only the others follow."""
     is_day = changes.period.days == 1
     return Block(
         title=f"What changed {'that day' if is_day else 'this week'}",
         period=texts.format_period(changes.period),
         summary=texts.summary(changes),
-        numbers=numbers(changes),
-        sections=sections(changes, places, most),
+        sections=sections(changes, places, most, shown),
         basis=f"Of complete UTC days. Scores moved over {changes.lookback_days} days.",
     )
 
 
-def sections(changes: Changes, places: Places, most: int) -> list[Section]:
-    """Those with anything to say. Each has *most* rows at most."""
+def sections(
+    changes: Changes, places: Places, most: int, shown: Collection[Began] | None = None
+) -> list[Section]:
+    """Those with anything to say."""
+    began = _began(changes.began, places, most, shown)
     return [
         section
-        for section in _sections(changes, places, most)
+        for section in (began, *_sections(changes, places, most))
         if section.rows or section.count or section.chips
     ]
 
 
+def _began(
+    began: BeganAlarms, places: Places, most: int, shown: Collection[Began] | None
+) -> Section:
+    first = [each for each in began.first if (each.account.id, each.insight) not in (shown or ())]
+    rows = [
+        Row(each.account.name, places.account(each.account), each.text, tone=_tone(each.insight))
+        for each in first[:most]
+    ]
+    if shown is not None:
+        title = "Other alarms that began" if shown else "Alarms that began"
+        # An account may have several alarms of a kind, and *first* may not have all.
+        known = max(len(shown), len(began.first) - len(first))
+        return Section(title, max(0, (began.count or 0) - known), rows)
+    chips = [
+        Chip(INSIGHTS[kind].label, count, places.accounts(insight=kind), INSIGHTS[kind].severity)
+        for kind, count in began.by_insight.items()
+    ]
+    return Section("Alarms that began", began.count, rows, chips=chips)
+
+
 def _sections(changes: Changes, places: Places, most: int) -> Iterator[Section]:
-    began, ended = changes.began, changes.ended
-    yield Section(
-        "Alarms that began",
-        began.count,
-        [
-            Row(
-                each.account.name, places.account(each.account), each.text, tone=_tone(each.insight)
-            )
-            for each in began.first[:most]
-        ],
-        chips=[
-            Chip(
-                INSIGHTS[kind].label, count, places.accounts(insight=kind), INSIGHTS[kind].severity
-            )
-            for kind, count in began.by_insight.items()
-        ],
-    )
+    ended = changes.ended
     yield Section(
         "Alarms that ended",
         ended.count,
@@ -217,13 +227,3 @@ def _describe_chance(due: Due, verb: str) -> str:
         f"{estimate.percent} likely to {verb} ({estimate.percent_range}), by "
         f"{estimate.outcomes:,} past cases."
     )
-
-
-def numbers(changes: Changes) -> str:
-    """Accounts that stopped and came back, as a sentence; empty if nobody knows, or none did."""
-    facts = []
-    if changes.stopped:
-        facts.append(f"{changes.stopped:,} stopped")
-    if changes.returned:
-        facts.append(f"{changes.returned:,} came back")
-    return f"Accounts: {join_texts(facts)}." if facts else ""
