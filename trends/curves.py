@@ -310,7 +310,7 @@ class Spark(NamedTuple):
 
 def member_lines(segments: Sequence[Segment], today: date) -> dict[int, Spark]:
     """The members of each segment in the last 30 complete days, by its id, with their change over
-    the last seven. Segments that no night has seen are left out."""
+    the last seven. Segments that fewer than two nights have seen are left out."""
     days = [today - ago * DAY for ago in range(STRIP_DAYS, 0, -1)]
     rows = DayFigures.objects.filter(
         workspace__in={segment.workspace_id for segment in segments},
@@ -322,7 +322,11 @@ def member_lines(segments: Sequence[Segment], today: date) -> dict[int, Spark]:
     for row in rows.only("segment_id", "day", "accounts", "users"):
         count = row.users if scopes[row.segment_id] == "user" else row.accounts
         counts.setdefault(row.segment_id, {})[row.day] = count
-    return {id: _member_line([by_day.get(day) for day in days]) for id, by_day in counts.items()}
+    return {
+        id: _member_line([by_day.get(day) for day in days])
+        for id, by_day in counts.items()
+        if len(by_day) > 1
+    }
 
 
 def _member_line(values: Sequence[int | None]) -> Spark:
