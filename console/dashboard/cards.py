@@ -273,13 +273,13 @@ def _changes(summary: ProductSummary) -> Block | None:
     """What changed, without the alarms that the overview names as alerts."""
     if summary.changes is None:
         return None
-    shown = [
+    alerts = [
         (account.pk, insight.kind)
         for kind in _alert_kinds(summary)
         for account, insight in summary.attention.alerts[kind]
         if _is_new(summary, insight)
     ]
-    return describe(summary.changes, Places(summary.workspaces[0].pk, {}), MAX_CHANGED, shown)
+    return describe(summary.changes, Places(summary.workspaces[0].pk, {}), MAX_CHANGED, alerts)
 
 
 # --- Statistics -----------------------------------------------------------------------------

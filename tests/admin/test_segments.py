@@ -650,5 +650,5 @@ def test_the_list_shows_how_members_moved_and_folds_default_segments(
     assert f'<details class="eds-defaults"><summary>{defaults} default</summary>' in html
     assert html.count('class="eds-default"') == defaults
     # Those that somebody looks for are shown.
-    searched = reader.get(reverse(LIST), {"q": "Most Engaged"}).content.decode()
-    assert '<details class="eds-defaults" open>' in searched
+    html = reader.get(reverse(LIST), {"q": "Most Engaged"}).content.decode()
+    assert '<details class="eds-defaults" open>' in html

@@ -87,25 +87,25 @@ class Block:
 
 
 def describe(
-    changes: Changes, places: Places, most: int = 5, shown: Collection[Began] | None = None
+    changes: Changes, places: Places, most: int = 5, alerts: Collection[Began] | None = None
 ) -> Block:
-    """Sections have *most* rows at most. *shown* are alarms that began and that the page names by
+    """Sections have *most* rows at most. *alerts* are alarms that began and that the page names by
     itself, as it does how many there are by kind: only the others follow."""
     is_day = changes.period.days == 1
     return Block(
         title=f"What changed {'that day' if is_day else 'this week'}",
         period=texts.format_period(changes.period),
         summary=texts.summary(changes),
-        sections=sections(changes, places, most, shown),
+        sections=sections(changes, places, most, alerts),
         basis=f"Of complete UTC days. Scores moved over {changes.lookback_days} days.",
     )
 
 
 def sections(
-    changes: Changes, places: Places, most: int, shown: Collection[Began] | None = None
+    changes: Changes, places: Places, most: int, alerts: Collection[Began] | None = None
 ) -> list[Section]:
     """Those with anything to say."""
-    began = _began(changes.began, places, most, shown)
+    began = _began(changes.began, places, most, alerts)
     return [
         section
         for section in (began, *_sections(changes, places, most))
@@ -114,18 +114,18 @@ def sections(
 
 
 def _began(
-    began: BeganAlarms, places: Places, most: int, shown: Collection[Began] | None
+    began: BeganAlarms, places: Places, most: int, alerts: Collection[Began] | None
 ) -> Section:
-    first = [each for each in began.first if (each.account.id, each.insight) not in (shown or ())]
+    first = [each for each in began.first if (each.account.id, each.insight) not in (alerts or ())]
     rows = [
         Row(each.account.name, places.account(each.account), each.text, tone=_tone(each.insight))
         for each in first[:most]
     ]
-    if shown is not None:
-        title = "Other alarms that began" if shown else "Alarms that began"
+    if alerts is not None:
+        title = "Other alarms that began" if alerts else "Alarms that began"
         # An account may have several alarms of a kind, and *first* may not have all.
-        known = max(len(shown), len(began.first) - len(first))
-        return Section(title, max(0, (began.count or 0) - known), rows)
+        rest = (began.count or 0) - max(len(alerts), len(began.first) - len(first))
+        return Section(title, max(0, rest), rows)
     chips = [
         Chip(INSIGHTS[kind].label, count, places.accounts(insight=kind), INSIGHTS[kind].severity)
         for kind, count in began.by_insight.items()
