@@ -191,6 +191,7 @@ class ProductAdmin(PageAdmin):
         ExtraView("delete_all", permission="delete_all"),
         ExtraView("invite", permission="change"),
         ExtraView("revoke_invite", permission="change", methods=("POST",)),
+        ExtraView("dismiss_checklist", permission="change", methods=("POST",)),
         ExtraView("leaked_secret", permission="change", needs_row=False),
     )
     # Called for a new product. Each may return the URL of the page to show next.
@@ -243,6 +244,12 @@ class ProductAdmin(PageAdmin):
         # It deletes all of a team's data, so being a manager is not enough.
         is_permitted = request.user.has_perm("engagement.delete_product")
         return is_permitted and self.may_change(request, product)
+
+    def dismiss_checklist_view(self, request: HttpRequest, product: Product) -> HttpResponseBase:
+        product.shows_checklist = False
+        product.save(update_fields=["shows_checklist"])
+        self.log_change(request, product, "Dismissed the checklist.")
+        return redirect(f"{reverse('admin:index')}?product={product.pk}")
 
     def page_actions(self, request: HttpRequest, obj: Product) -> Sequence[PageAction]:
         actions = []

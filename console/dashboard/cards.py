@@ -134,7 +134,7 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
         text = f"Being deleted: {product.deleted_rows:,} rows so far."
         return Card(product, url, notices=[Notice("warning", text)])
     may_manage = product.pk in access.managed
-    connection = connection_notice(summary, may_connect=product.pk in access.connectable)
+    connection = connection_notice(summary)
     is_urgent = connection is not None and connection.level in ("bad", "warning")
     urgent = [connection] if connection and is_urgent else []
     calm = None if urgent else connection
@@ -145,6 +145,8 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
     urgent += export_notices(summary)
     if summary.is_new:
         first, links = _first_event(summary, may_manage), _links(summary)
+        if not (summary.is_alone and product.shows_checklist):
+            urgent.append(Notice("quiet", "No messages yet."))
         return Card(product, url, urgent, first_event=first, connection=calm, links=links)
     notices = [*urgent, *score_notices(summary, may_manage), *message_notices(summary, now)]
     return Card(

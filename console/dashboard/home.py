@@ -18,6 +18,7 @@ from access.pages.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_pla
 from access.pages.scoping import request_access, sees_all_products, visible_products
 from access.trail import sign_ins
 from console.dashboard.cards import build_card
+from console.dashboard.checklist import find_steps
 from console.dashboard.summary import ProductSummary
 from core import expiry
 from core.database import distribution, nodes
@@ -68,15 +69,19 @@ def home_context(request: HttpRequest) -> dict[str, Any]:
     overview = products[0] if place.product_id is not None or len(products) == 1 else None
     now, access = timezone.now(), request_access(request)
     is_superuser = sees_all_products(request.user)
+    summaries = product_summaries(
+        products[:MAX_CARDS], now, place.workspace_id, is_overview=overview is not None
+    )
+    steps = find_steps(summaries[0], access, now) if overview else []
     return {
         "title": overview.name if overview else "Your products",
         "overview": overview,
-        "cards": [
-            build_card(summary, access, now)
-            for summary in product_summaries(
-                products[:MAX_CARDS], now, place.workspace_id, is_overview=overview is not None
-            )
-        ],
+        "cards": [build_card(summary, access, now) for summary in summaries],
+        "steps": steps,
+        "steps_done": sum(step.is_done for step in steps),
+        "dismiss_url": reverse("admin:engagement_product_dismiss_checklist", args=[overview.pk])
+        if overview and overview.pk in access.managed
+        else "",
         "more": visible.count() - MAX_CARDS if len(products) > MAX_CARDS else 0,
         "may_add": request.user.has_perm("engagement.add_product"),
         "is_superuser": is_superuser,
@@ -150,7 +155,7 @@ def product_summaries(
                 timetable=timetable,
                 attention=_attention(score_set, is_overview=is_overview),
                 changes=_changes(workspaces[product.pk][0]) if score_set and is_overview else None,
-                matches=_matches(score_set, connection) if is_overview else None,
+                matches=_matches(product, score_set, connection) if is_overview else None,
                 trends=curves.strip(workspaces[product.pk][0]) if score_set and is_overview else (),
                 destinations=destinations[product.pk],
                 failed_exports=[run for run in failed_exports if run.product_id == product.pk],
@@ -175,8 +180,10 @@ def _attention(score_set: ScoreSet | None, *, is_overview: bool) -> Attention:
     return Attention(counts.last_insight_counts(score_set), {})
 
 
-def _matches(score_set: ScoreSet | None, connection: Connection | None) -> MatchReport | None:
-    if score_set is None or connection is None or connection.last_success_at is None:
+def _matches(
+    product: Product, score_set: ScoreSet | None, connection: Connection | None
+) -> MatchReport | None:
+    if score_set is None or not (connection or product.shows_checklist):
         return None
     return matching.compare(score_set, limit=MATCHED_ACCOUNTS)
 

@@ -24,18 +24,13 @@ MAX_PRODUCTS = 50
 MAX_COUNTED = 1_000
 
 
-class Lines(NamedTuple):
-    """What to paste into the sending code, by what it sends with."""
-
-    kit: str
-    code: str
-
-
 class ReasonText(NamedTuple):
+    """*lines* names those of ``config/matching_lines.html`` that the app's code needs."""
+
     title: str
     meaning: str
     change: str
-    lines: Sequence[Lines] = ()
+    lines: str = "cloud id"
 
 
 class Example(NamedTuple):
@@ -52,79 +47,51 @@ class Group(NamedTuple):
     examples: Sequence[Example]
 
 
-_FORGE, _NODE, _CONNECT = "Forge kit", "Segment’s Node SDK", "Connect"
-_CLOUD_ID = (
-    Lines(_FORGE, "await eds.track(context, 'Report_Created');  // takes installContext's site"),
-    Lines(
-        _NODE,
-        "analytics.group({ userId, groupId: cloudId });\n"
-        "analytics.track({ userId, event: 'Report_Created', context: { groupId: cloudId } });",
-    ),
-    Lines(
-        _CONNECT,
-        "// Once for each installation. Store it beside the clientKey.\n"
-        "const { cloudId } = await (await fetch(new URL('/_edge/tenant_info', baseUrl))).json();",
-    ),
-)
-_BARE = (
-    Lines(_FORGE, "import { siteOf } from './eds.js';\nconst cloudId = siteOf(context);"),
-    Lines(_NODE, "analytics.group({ userId, groupId: cloudId.trim().toLowerCase() });"),
-    _CLOUD_ID[2],
-)
 _SEND = "Send the Cloud ID of the site as the groupId, in each group and each event."
 REASONS: dict[Reason, ReasonText] = {
     Reason.HOSTNAME: ReasonText(
         "The hostname instead of the Cloud ID",
         "The id is the hostname of a site that has a license.",
         _SEND,
-        _CLOUD_ID,
     ),
     Reason.RENAMED: ReasonText(
         "The hostname of a site that was renamed",
         "A licensed site had this hostname before. Its Cloud ID has stayed the same.",
         _SEND,
-        _CLOUD_ID,
     ),
     Reason.CAPITALS: ReasonText(
         "The Cloud ID in capitals",
         "Ids are compared letter by letter, and the marketplace writes Cloud IDs in lower case.",
         "Send the Cloud ID in lower case.",
-        _BARE,
+        "bare id",
     ),
     Reason.ADDRESS: ReasonText(
         "The Cloud ID with something around it",
-        "A scheme, a slash, a resource name, braces, or spaces are part of the id, or its hyphens "
-        "are missing.",
+        "A scheme, a slash, a resource name, braces, or spaces, or its hyphens are missing.",
         "Send the Cloud ID alone.",
-        _BARE,
+        "bare id",
     ),
     Reason.OTHER_PRODUCT: ReasonText(
         "The license of another product",
         "Another product here has a license of this site.",
         "Use the ingestion key of that product in its app, then deploy.",
-        (
-            Lines(_FORGE, "forge variables set --environment production --encrypt EDS_KEY edk_…"),
-            Lines(_NODE, "new Analytics({ writeKey: 'edk_…', host })"),
-            Lines(_CONNECT, "new Analytics({ writeKey: 'edk_…', host })"),
-        ),
+        "key",
     ),
     Reason.UNKNOWN_HOSTNAME: ReasonText(
         "A hostname that no license has",
         "The site was renamed before the first sync, or it has no license.",
         _SEND,
-        _CLOUD_ID,
     ),
     Reason.OTHER_FORM: ReasonText(
         "An id of another form",
         "A number, a name, or a Connect clientKey. No license has it.",
         _SEND,
-        _CLOUD_ID,
     ),
     Reason.UNLICENSED: ReasonText(
         "A Cloud ID of no license",
-        "The site runs a free or a development installation, or its license arrives with a later "
-        "sync.",
+        "A free or a development installation, or its license arrives with a later sync.",
         "Nothing. If it is a site of your own, give development and staging no ingestion key.",
+        "",
     ),
 }
 SILENCES: dict[Silence, ReasonText] = {
@@ -132,18 +99,18 @@ SILENCES: dict[Silence, ReasonText] = {
         "Sent under another id",
         "Usage of the site arrives, but under an id from the list above.",
         "Nothing besides the changes above.",
+        "",
     ),
     Silence.NO_USERS: ReasonText(
         "Traits, but no users",
         "The app has sent traits of the account, and no user has ever belonged to it.",
         "Send a group with the userId before the first event.",
-        _CLOUD_ID[:2],
     ),
     Silence.NOTHING: ReasonText(
         "Nothing has arrived",
-        "The app has sent nothing of this site: its customer does not use it, runs a version that "
-        "does not send yet, or has blocked it.",
+        "The customer does not use the app, runs a version that does not send, or has blocked it.",
         "See whether the installed version sends: the ingestion log has every message.",
+        "",
     ),
 }
 

@@ -9,7 +9,6 @@ from console.dashboard.summary import (
     Link,
     Notice,
     ProductSummary,
-    add_url,
     admin_url,
     log_url,
     matching_url,
@@ -30,8 +29,6 @@ from marketplace.status.health import connection_health, expiry_notice
 LONG_WAIT_SECONDS = 60
 # The card mentions a larger share of dropped messages.
 HIGH_DROP_SHARE = 0.05
-# And a larger share of accounts whose app does not send the Cloud ID.
-HIGH_FAULT_SHARE = 0.05
 # Messages dropped for these reasons are meant to be dropped.
 INTENDED_DROP_REASONS = {DropReason.DUPLICATE, DropReason.FORGOTTEN}
 
@@ -80,12 +77,6 @@ def _no_scores_notices(
             "count once their user is identified."
         )
         yield Notice("warning", text, Link("Ingestion log", log_url(summary.product)))
-    elif not totals.accounts:
-        text = (
-            "No user belongs to an account yet. Send a groupId with identify, or a userId with "
-            "group."
-        )
-        yield Notice("quiet", text)
 
 
 # --- The whole product ------------------------------------------------------------------------
@@ -165,13 +156,10 @@ def _no_messages_text(summary: ProductSummary) -> str:
 # --- Connection and destinations --------------------------------------------------------------
 
 
-def connection_notice(summary: ProductSummary, *, may_connect: bool) -> Notice | None:
-    """The state of the marketplace connection. None if there is none to see or add."""
+def connection_notice(summary: ProductSummary) -> Notice | None:
+    """The state of the marketplace connection. None if there is none."""
     if summary.connection is None:
-        if not may_connect:
-            return None
-        url = add_url("marketplace_connection", summary.product)
-        return Notice("quiet", "Not connected to a marketplace.", Link("Connect", url))
+        return None
     health = connection_health(summary.connection, summary.last_syncs, summary.timetable)
     text = " ".join(part for part in (health.title, health.reason) if part)
     return Notice(health.level, f"Marketplace: {text}", _connection_link(summary.connection))
@@ -190,8 +178,8 @@ def expiry_notices(
 
 def match_notices(summary: ProductSummary) -> Iterator[Notice]:
     """That many accounts have no license because of what the app sends."""
-    report = summary.matches
-    if report is None or report.faults <= HIGH_FAULT_SHARE * report.accounts:
+    report, connection = summary.matches, summary.connection
+    if not (report and report.has_many_faults and connection and connection.last_success_at):
         return
     text = (
         f"{report.faults:,} of the {report.accounts:,} accounts with the highest scores have no "

@@ -48,6 +48,8 @@ class Product(models.Model):
     has_site_users = models.BooleanField(default=False, db_default=False)
     history_traits = models.JSONField(default=dict, db_default={}, editable=False)
     work = models.JSONField(default=dict, db_default={}, editable=False)
+    # Until all of it is done, or somebody dismisses it. A product of an earlier release has none.
+    shows_checklist = models.BooleanField(default=True, db_default=False, editable=False)
     deletion_requested_at = models.DateTimeField(null=True, editable=False)
     deleted_rows = models.BigIntegerField(default=0, db_default=0, editable=False)
 

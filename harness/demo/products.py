@@ -186,6 +186,10 @@ def generate_demo_data(
                     transaction.set_rollback(True)
                     return
             _add_digest(connected)
+            # They are set up. The first product, which is empty, shows the checklist.
+            Product.objects.filter(pk__in=[each.pk for each in products]).update(
+                shows_checklist=False
+            )
 
         def scoring(how_far: str) -> bool:
             progress.show(written_count, how_far)

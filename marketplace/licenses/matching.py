@@ -5,7 +5,6 @@ accounts without a license and licenses without usage, and says why they do not 
 """
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +17,8 @@ from marketplace.models import License
 
 # Accounts with the highest scores, and sites by their Cloud IDs, which are in no order.
 MAX_COMPARED: Final = 5_000
+# A larger share of faults deserves a warning.
+HIGH_FAULT_SHARE: Final = 0.05
 
 
 class Reason(StrEnum):
@@ -81,8 +82,13 @@ class MatchReport:
         return sum(account.reason in FAULTS for account in self.unlicensed)
 
     @property
-    def reasons(self) -> Counter[Reason]:
-        return Counter(account.reason for account in self.unlicensed)
+    def has_many_faults(self) -> bool:
+        return self.faults > HIGH_FAULT_SHARE * self.accounts
+
+    @property
+    def cloud_ids(self) -> int:
+        """How many accounts are sent as a Cloud ID."""
+        return self.accounts - sum(not is_cloud_id(each.external_id) for each in self.unlicensed)
 
 
 def compare(

@@ -81,6 +81,7 @@ OWN_VIEWS = {
     "engagement_product_delete": For.SUPERUSERS,
     "engagement_product_invite": For.MANAGERS,
     "engagement_product_revoke_invite": For.MANAGERS,
+    "engagement_product_dismiss_checklist": For.MANAGERS,
     "engagement_product_leaked_secret": For.MANAGERS,
     "engagement_trailentry_changelist": For.MANAGERS,
     "engagement_trailentry_change": For.MANAGERS,

@@ -45,7 +45,7 @@ def test_from_nothing_set_up_to_a_first_number(browser: Browser) -> None:
         "Accepted (24 h)": "4",
         "In the inbox": "0",
     }
-    assert "No user belongs to an account yet." not in browser.text
+    assert "3 of 7 done" in browser.text
     assert browser.complaints() == []
 
 

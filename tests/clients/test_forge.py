@@ -10,10 +10,19 @@ from uuid import uuid4
 
 import pytest
 from django.conf import settings
+from django.utils import timezone
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
 
+from engagement.models import Account, Product, User
+from harness.marketplace.feed import Feed
+from harness.marketplace.server import Simulator
+from harness.marketplace.vendor import create_vendor
 from tests.clients.conftest import HERE
 from tests.clients.proxy import Proxy
 from tests.clients.service import Service
+from tests.marketplace import connections
+from tests.pipeline.waiting import drain
 from tests.start.running import until
 
 KIT = settings.BASE_DIR / "clients" / "forge"
@@ -84,3 +93,38 @@ def test_each_click_counts_once_in_its_site_at_its_time(
     # A person who works at several sites is one user.
     assert len({event.user for event in events}) == 3
     assert all(began <= event.at < began + timedelta(seconds=60) for event in events)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_licensed_first", [False, True])
+def test_a_license_lands_on_the_account_of_the_apps_events(
+    kit: Path,
+    node: str,
+    acme: Product,
+    acme_key: str,
+    live_server: LiveServer,
+    settings: Settings,
+    is_licensed_first: bool,
+) -> None:
+    site, now = str(uuid4()), timezone.now()
+    with Simulator(Feed([]), create_vendor()) as marketplace:
+        settings.MARKETPLACE_API_URL, settings.MARKETPLACE_PROXIES = marketplace.url, {}
+        marketplace.feed.add(connections.a_license(marketplace, cloud=site))
+        connection = connections.connect(acme, marketplace, now)
+        if is_licensed_first:
+            connections.work(connection, now)
+        program = HERE / "programs" / "forge_app.mjs"
+        app = subprocess.run(
+            [node, program, kit, live_server.url, acme_key, "3"],
+            input=json.dumps([site]),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert app.returncode == 0, app.stdout + app.stderr
+        drain(timezone.now())
+        if not is_licensed_first:
+            connections.work(connection, now)
+    account = Account.objects.get(product=acme)
+    assert (account.external_id, account.traits["am.tier"]) == (site, "10 Users")
+    assert {user.account_id for user in User.objects.filter(product=acme)} == {account.pk}
