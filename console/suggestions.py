@@ -1,12 +1,14 @@
 """The names and tags, and the values of traits, that forms suggest."""
 
 from dataclasses import dataclass, field
-from typing import LiteralString, NamedTuple
+from typing import Any, LiteralString, NamedTuple
+
+from django.db.models import QuerySet
 
 from access.work import accounts, owners
 from core.database import sql
 from engagement.metric_names import Scope
-from engagement.models import EventName, Feature
+from engagement.models import Activation, EventName, Feature
 from engagement.scopes import get_kind
 from engagement.traits import canonical_name
 
@@ -55,7 +57,7 @@ _VALUES: LiteralString = """
 @dataclass(frozen=True)
 class Suggestions:
     """Names of a product's user traits, account traits, events, features, possible owners of
-    accounts, and tags."""
+    accounts, tags, and steps of activation."""
 
     product_id: int
     user_traits: list[str]
@@ -64,6 +66,7 @@ class Suggestions:
     features: list[str]
     owners: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
 
 
 def load_suggestions(product_id: int) -> Suggestions:
@@ -76,7 +79,13 @@ def load_suggestions(product_id: int) -> Suggestions:
         list(Feature.objects.filter(product=product_id).values_list("name", flat=True)),
         list(owners.names(product_id)),
         accounts.known_tags(product_id),
+        list(dict.fromkeys(step["name"] for steps in _steps(product_id) for step in steps)),
     )
+
+
+def _steps(product_id: int) -> QuerySet[Activation, Any]:
+    rows = Activation.objects.filter(product=product_id, state=Activation.State.CURRENT)
+    return rows.values_list("steps", flat=True)
 
 
 def trait_names(product_id: int, scope: Scope, limit: int = MAX_SUGGESTIONS) -> list[str]:

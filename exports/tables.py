@@ -145,6 +145,8 @@ _TIMES = "first_seen_at created_at traits"
 _ADDED = "score_change_complete_days"
 _CHANCES = " ".join(f"{name} {name}_low {name}_high" for name in CHANCE_COLUMNS)
 
+_STEPS = "steps_done next_step activated_on"
+
 
 def _columns(own_id: str, names: str) -> list[SubjectColumn]:
     tracking_id = replace(COLUMNS["tracking_id"], meaning=f"the {own_id} of senders")
@@ -155,9 +157,10 @@ def _columns(own_id: str, names: str) -> list[SubjectColumn]:
 _ACCOUNT_COLUMNS = _columns(
     "groupId",
     f"name domain {_SCORES} active_users total_users {_TIMES} activity activity_since "
-    f"last_license_event last_license_event_on {_ADDED} {_CHANCES} features_in_use owner tags",
+    f"last_license_event last_license_event_on {_ADDED} {_CHANCES} features_in_use owner tags "
+    f"{_STEPS}",
 )
-_USER_COLUMNS = _columns("userId", f"email name account_id {_SCORES} {_TIMES} {_ADDED}")
+_USER_COLUMNS = _columns("userId", f"email name account_id {_SCORES} {_TIMES} {_ADDED} {_STEPS}")
 
 
 def _described(columns: Sequence[SubjectColumn]) -> tuple[Column, ...]:

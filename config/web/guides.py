@@ -30,6 +30,7 @@ GUIDES = {
         "clients": "Scripts and assistants",
         "admin": "The admin",
         "segments": "Segments",
+        "activation": "Activation",
         "trends": "Trends",
         "work": "Work on accounts",
         "licenses": "Licenses",

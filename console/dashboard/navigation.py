@@ -162,7 +162,7 @@ class _Builder:
         elif section == "settings":
             yield from self._settings_items(product, url)
         elif section == "events" and self.workspace:
-            for view in ("backtest", "chances", "forecast", "cohorts"):
+            for view in ("backtest", "chances", "forecast", "cohorts", "activation"):
                 page = _url(f"engagement_workspace_{view}", self.workspace.pk)
                 yield Item(self._step(view), page, _mark(self.view == view, "page"))
             features = _with(_url("engagement_feature_changelist"), product__id__exact=product.pk)

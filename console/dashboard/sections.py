@@ -84,6 +84,8 @@ STEPS = {
     "backtest": "Does the score predict?",
     "forecast": "Renewals ahead",
     "cohorts": "Who stays",
+    "activation": "Activation",
+    "edit_activation": "Steps",
     "chances": "Evaluations under way",
     "usage": "Who uses it",
     "password_change": "Change password",

@@ -47,6 +47,7 @@ from engagement.rules.texts import license_event_label
 from engagement.scopes import ACCOUNTS, SubjectKind
 from engagement.scores.insights import EVALUATION, account_facts
 from engagement.scores.metrics import compute_scores
+from engagement.segments.activation import shown_steps
 from engagement.segments.chances import shown_chance
 from engagement.trait_days import parse_trait_day
 
@@ -273,6 +274,23 @@ def _tags(row: Any, context: RowContext) -> str:
     return ", ".join(sorted(row.tags or (), key=str.casefold)) or "–"
 
 
+def _steps(row: Any, context: RowContext) -> str | SafeString:
+    steps = shown_steps(row.steps_done)
+    if steps is None:
+        return "–"
+    if steps.next_step is None:
+        day = steps.activated_on
+        return _two_lines(("Activated",), (date_format(day, "j M Y") if day else "",))
+    is_stuck = steps.state(context.now.date()) == "stuck"
+    return format_html(
+        "{} of {} <small>{}{}</small>",
+        steps.reached,
+        len(steps.steps),
+        "stuck at " if is_stuck else "next: ",
+        steps.next_step.name,
+    )
+
+
 def _chance(row: Any, context: RowContext, name: ChanceName) -> str | SafeString:
     chance = shown_chance(row.account_chances, name)
     if chance is None:
@@ -402,6 +420,10 @@ _ALL = [
     _listed("owner", _owner, COLUMNS["owner"]),
     _listed("tags", _tags, COLUMNS["tags"]),
     _listed("features_in_use", _features_in_use, COLUMNS["features_in_use"]),
+    _listed(
+        *("activation", _steps, COLUMNS["activated_on"]),
+        *("steps_done next_step activated_on", "Activation"),
+    ),
     _listed("renewal", _renewal, COLUMNS["renewal"]),
     _listed("mrr", _mrr, COLUMNS["mrr"]),
     _listed("first_seen", _first_seen, COLUMNS["first_seen_at"]),

@@ -9,6 +9,7 @@ from django.db.models import Q
 
 from access.pages.subject_urls import SEGMENT_PARAM
 from console.lists.state import (
+    ACTIVATION_PATTERN,
     ACTIVE_PATTERN,
     CHANCE_PATTERN,
     FEATURE_PATTERN,
@@ -28,6 +29,7 @@ from engagement.money import MRR_LABEL, MRR_TRAIT, format_cents
 from engagement.orders.columns import CHANCE_COLUMNS
 from engagement.rules import license_events
 from engagement.rules.rules import (
+    ActivationState,
     ActivityCondition,
     ChanceCondition,
     ChanceName,
@@ -36,7 +38,7 @@ from engagement.rules.rules import (
     Rule,
     parse_rule,
 )
-from engagement.rules.texts import CHANCE_LABELS, license_event_label
+from engagement.rules.texts import ACTIVATION_LABELS, CHANCE_LABELS, license_event_label
 from engagement.segments import members
 from engagement.segments.chances import candidates_filter
 from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
@@ -178,6 +180,9 @@ def _conditions(state: ListState) -> Iterator[dict[str, Any]]:
         elif name == "feature":
             operator, feature = _feature(value)
             yield {"kind": name, "feature": feature, "operator": operator}
+        elif name == "activation":
+            activation, step = _activation(value)
+            yield {"kind": name, "state": activation, "step": step}
         elif name == "mrr" and value == NO_MRR:
             yield {"kind": "trait", "trait": MRR_TRAIT, "operator": "is_not_set"}
         elif name == "mrr":
@@ -208,6 +213,14 @@ def _feature(value: str) -> tuple[str, str]:
     if match is None:
         raise InvalidAddress
     return match[1], match[2]
+
+
+def _activation(value: str) -> tuple[ActivationState, str | None]:
+    """The state, and the step that the filter's value names."""
+    match = ACTIVATION_PATTERN.fullmatch(value)
+    if match is None:
+        raise InvalidAddress
+    return cast(ActivationState, match[1]), match[2]
 
 
 def _chance(value: str) -> tuple[str, int]:
@@ -286,6 +299,8 @@ def _describe(name: str, value: str, segment: Segment | None) -> str:
     if name == "feature":
         operator, feature = _feature(value)
         return f"Feature: {feature}, {_FEATURE_USES[operator].lower()}"
+    if name == "activation":
+        return f"Activation: {_describe_activation(value).lower()}"
     if name == "mrr":
         return f"{MRR_LABEL}: {_describe_mrr(value).lower()}"
     if name == "active":
@@ -295,6 +310,11 @@ def _describe(name: str, value: str, segment: Segment | None) -> str:
 
 def _describe_mrr(value: str) -> str:
     return "None" if value == NO_MRR else f"At least {format_cents(int(value))}"
+
+
+def _describe_activation(value: str) -> str:
+    state, step = _activation(value)
+    return ACTIVATION_LABELS[state].capitalize() + (f" at “{step}”" if step else "")
 
 
 def insight_label(state: ListState) -> str:
@@ -322,9 +342,10 @@ def menus(
     features: Sequence[str] = (),
     owners: Mapping[str, str] = {},
     tags: Sequence[str] = (),
+    steps: Sequence[str] = (),
 ) -> list[Menu]:
-    """The filters that are chosen from a menu; of *chances*, those that accounts have, and the
-    *features*, *owners*, and *tags* of the product."""
+    """The filters that are chosen from a menu; of *chances*, those that accounts have, the
+    *features*, *owners*, and *tags* of the product, and the *steps* of the workspace."""
     offers = [_menu(state, SEGMENT_PARAM, "Segment", [(str(s.pk), s.name) for s in segments])]
     if state.scope == "account":
         of_nobody = [(ME, "Me"), (NOBODY, "Nobody")]
@@ -345,6 +366,7 @@ def menus(
         amounts = [(value, _describe_mrr(value)) for value in (*map(str, _LEAST_MRR), NO_MRR)]
         offers.append(_menu(state, "mrr", MRR_LABEL, amounts))
     offers += _feature_menus(state, features)
+    offers += _activation_menus(state, steps)
     times = [(value, describe_active(value)) for value in ACTIVE_CHOICES]
     offers.append(_menu(state, "active", "Last active", times))
     return offers
@@ -366,6 +388,15 @@ def _feature_menus(state: ListState, features: Sequence[str]) -> Iterator[Menu]:
         uses = [(f"{each}-{current}", text) for each, text in _FEATURE_USES.items()]
         menu = _menu(state, name, "Use", uses)
         yield replace(menu, choices=menu.choices[1:])
+
+
+def _activation_menus(state: ListState, steps: Sequence[str]) -> Iterator[Menu]:
+    current = state.filters.get("activation")
+    values = ["activated", "on_the_way", "stuck", *(f"stuck-{step}" for step in steps)]
+    if steps or current:
+        values = list(dict.fromkeys([*values, current or "stuck"]))
+        options = [(value, _describe_activation(value)) for value in values]
+        yield _menu(state, "activation", "Activation", options)
 
 
 def _license_event_menus(state: ListState) -> Iterator[Menu]:

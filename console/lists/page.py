@@ -42,7 +42,9 @@ from engagement.metric_names import Scope
 from engagement.models import Feature, Product, SavedView, ScoreSet, Segment, Workspace
 from engagement.orders.columns import CHANCE_COLUMNS, TRAIT_PREFIX
 from engagement.rules.rules import ChanceName, rule_to_json
+from engagement.rules.steps import parse_steps
 from engagement.scopes import ACCOUNTS, SubjectKind, get_kind
+from engagement.scores.activation import current
 from engagement.scores.histories import quick_rows, recent_scores
 from engagement.scores.insights import account_facts, apply_rules
 from engagement.segments import chances
@@ -98,6 +100,12 @@ class SubjectList:
     @cached_property
     def tags(self) -> list[str]:
         return accounts.known_tags(self.product.pk) if self.state.scope == "account" else []
+
+    @cached_property
+    def steps(self) -> list[str]:
+        """The names of the workspace's steps."""
+        activation = current(self.workspace.pk, self.state.scope) if self.workspace else None
+        return [step.name for step in parse_steps(activation.steps)] if activation else []
 
     def segments(self) -> list[Segment]:
         return usable_segments(self.workspace, self.state.scope) if self.workspace else []
@@ -261,7 +269,13 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "subjects": [getattr(row, kind.scope) for row in listing.rows],
         "chips": filters.chips(page.state, segment),
         "menus": filters.menus(
-            page.state, segments, chance_names, page.features, page.owners, page.tags
+            page.state,
+            segments,
+            chance_names,
+            page.features,
+            page.owners,
+            page.tags,
+            page.steps,
         ),
         "count": _count_text(listing, kind),
         "as_of": listing.as_of and format_ago(listing.as_of, page.now),

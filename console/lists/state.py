@@ -17,9 +17,10 @@ from engagement.orders.columns import UnknownColumn, check_column
 FILTERS = (
     *("owner", "tag", SEGMENT_PARAM, "insight", "activity"),
     *("license_type", "license_status", "license_event"),
-    *("chance_to_buy", "chance_to_renew", "chance_to_stay", "mrr", "feature", "active"),
+    *("chance_to_buy", "chance_to_renew", "chance_to_stay", "mrr"),
+    *("feature", "activation", "active"),
 )
-ACCOUNT_FILTERS = set(FILTERS) - {SEGMENT_PARAM, "feature", "active"}
+ACCOUNT_FILTERS = set(FILTERS) - {SEGMENT_PARAM, "feature", "activation", "active"}
 TRAIT_FILTER = "trait."
 ACTIVE_PATTERN = re.compile(r"(within|before)-([1-9][0-9]{0,3})|never")
 # What happened to a license, and within how many days.
@@ -29,6 +30,8 @@ CHANCE_PATTERN = re.compile(r"(below|at_least)-([1-9][0-9]?|100)")
 FEATURE_PATTERN = re.compile(r"(uses|stopped|never)-(.+)")
 # Owners that are no login: none has such a name.
 ME, NOBODY = ":me", ":nobody"
+# The state, and the name of the step.
+ACTIVATION_PATTERN = re.compile(r"(activated|on_the_way|stuck)(?:-(.+))?")
 DEFAULT_SORT = "-score"
 MAX_COLUMNS = 20
 MAX_LENGTH = 512

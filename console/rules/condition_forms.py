@@ -22,6 +22,7 @@ from engagement.rules.rules import (
     NUMBER_OPERATORS,
     TEXT_OPERATORS,
     AccountTraitCondition,
+    ActivationCondition,
     ActiveCondition,
     ActivityCondition,
     ChanceCondition,
@@ -60,7 +61,11 @@ def condition_choices(scope: Scope, for_audience: bool) -> Choices:
         for name, info in METRICS.items()
         if scope in info.scopes
     ]
-    activity: Choices = [("active", "Active in the window"), ("trend", "Trend of the score")]
+    activity: Choices = [
+        ("active", "Active in the window"),
+        ("trend", "Trend of the score"),
+        ("activation", "Activation is"),
+    ]
     if scope == "account":
         activity += [("insight", "Insight"), ("activity", "Activity is")]
         basic += [("owner", "Owner"), ("tag", "Tag")]
@@ -75,7 +80,7 @@ def condition_choices(scope: Scope, for_audience: bool) -> Choices:
     ]
 
 
-def _text(label: str, size: int, **attributes: Any) -> forms.CharField:
+def text_field(label: str, size: int, **attributes: Any) -> forms.CharField:
     attrs = {"aria-label": label, "size": size, "autocomplete": "off", **attributes}
     return forms.CharField(
         label=label, required=False, strip=False, widget=forms.TextInput(attrs=attrs)
@@ -99,13 +104,13 @@ class ConditionForm(forms.Form):
     use_required_attribute = False
 
     what = choice_field("What", {})
-    trait = _text("Trait name", 20, list="known-traits")
-    account_trait = _text("Account trait name", 20, list="known-account-traits")
-    event = _text("Event name", 28, list="known-events")
+    trait = text_field("Trait name", 20, list="known-traits")
+    account_trait = text_field("Account trait name", 20, list="known-account-traits")
+    event = text_field("Event name", 28, list="known-events")
     comparison = choice_field("Comparison", texts.METRIC_OPERATOR_LABELS)
     trait_is = choice_field("Comparison", texts.TRAIT_OPERATOR_LABELS)
     event_is = choice_field("Comparison", texts.EVENT_OPERATOR_LABELS)
-    feature = _text("Feature name", 20, list="known-features")
+    feature = text_field("Feature name", 20, list="known-features")
     feature_is = choice_field("Comparison", texts.FEATURE_OPERATOR_LABELS)
     license_event = choice_field("License event", license_events.labels)
     license_event_is = choice_field("Comparison", texts.LICENSE_EVENT_OPERATOR_LABELS)
@@ -115,18 +120,20 @@ class ConditionForm(forms.Form):
     insight = choice_field("Insight", {kind: info.label for kind, info in INSIGHTS.items()})
     activity = choice_field("Activity", ACTIVITY_LABELS)
     chance_is = choice_field("Comparison", texts.CHANCE_OPERATOR_LABELS)
-    percent = _text("Percentage", 4, inputmode="numeric")
+    percent = text_field("Percentage", 4, inputmode="numeric")
     owner_is = choice_field("Comparison", texts.OWNER_OPERATOR_LABELS)
-    owner = _text("Login of the owner", 20, list="known-owners")
+    owner = text_field("Login of the owner", 20, list="known-owners")
     has_tag = choice_field("Comparison", {"yes": "is set", "no": "is not set"})
-    tag = _text("Tag", 16, list="known-tags")
+    tag = text_field("Tag", 16, list="known-tags")
     active = choice_field("Active", {"yes": "yes", "no": "no"})
-    number = _text("Number", 8, inputmode="decimal")
-    upper = _text("Second number", 8, inputmode="decimal")
-    text = _text("Value", 20)
-    date = _text("Date", 10, type="date")
-    times = _text("Number of times", 4, inputmode="numeric", placeholder="1")
-    days = _text("Number of days", 4, inputmode="numeric")
+    activation = choice_field("Activation", texts.ACTIVATION_LABELS)
+    step = text_field("Step, or empty for any", 20, list="known-steps")
+    number = text_field("Number", 8, inputmode="decimal")
+    upper = text_field("Second number", 8, inputmode="decimal")
+    text = text_field("Value", 20)
+    date = text_field("Date", 10, type="date")
+    times = text_field("Number of times", 4, inputmode="numeric", placeholder="1")
+    days = text_field("Number of days", 4, inputmode="numeric")
 
     def __init__(
         self,
@@ -216,6 +223,10 @@ class ConditionForm(forms.Form):
                 return {"kind": what, "trend": self._value("trend")}
             case "active":
                 return {"kind": what, "active": self._value("active") == "yes"}
+            case "activation":
+                state = self._value("activation")
+                step = self._value("step").strip() if state != "activated" else ""
+                return {"kind": what, "state": state, "step": step or None}
             case "activity":
                 return {"kind": what, "state": self._value("activity")}
             case "owner":
@@ -354,6 +365,9 @@ def initial_inputs(condition: Condition) -> dict[str, Any]:
             return {"what": "active", "active": "yes" if condition.active else "no"}
         case ActivityCondition():
             return {"what": "activity", "activity": condition.state}
+        case ActivationCondition():
+            state, step = condition.state, condition.step or ""
+            return {"what": "activation", "activation": state, "step": step}
         case ChanceCondition():
             what = f"{_CHANCE}{condition.chance}"
             return {"what": what, "chance_is": condition.operator, "percent": condition.percent}

@@ -174,7 +174,7 @@ def _context(cohorts: Cohorts, choice: _Choice) -> dict[str, Any]:
         else [],
         "weeks": range(WEEKS),
         "rows": [_row(cohorts, group, cohort) for cohort in reversed(range(WEEKS))],
-        "pooled": [_cell(estimate, True) for estimate in cohorts.curve(group)],
+        "pooled": [cell_of(estimate, True) for estimate in cohorts.curve(group)],
         "curve": _curve(cohorts, choice),
         "file_url": choice.url(file="csv"),
         "license_url": replace(choice, trait=LICENSE_TYPE_TRAIT).url()
@@ -185,19 +185,21 @@ def _context(cohorts: Cohorts, choice: _Choice) -> dict[str, Any]:
 
 def _row(cohorts: Cohorts, group: Group, cohort: int) -> Row:
     cells = [
-        _cell(cohorts.share(group, cohort, later), cohorts.is_complete(cohort + later))
+        cell_of(cohorts.share(group, cohort, later), cohorts.is_complete(cohort + later))
         for later in range(WEEKS - cohort)
     ]
     return Row(charts.day_label(cohorts.week(cohort)), group.sizes[cohort], cells)
 
 
-def _cell(estimate: Estimate | None, is_complete: bool) -> Cell:
+def cell_of(
+    estimate: Estimate | None, is_complete: bool, note: str = "the week is not over"
+) -> Cell:
     if estimate is None:
         return Cell("–", 0, 0, "Nobody was first seen in this week.", is_complete)
     active = round(estimate.value * estimate.outcomes)
     title = f"{active:,} of {estimate.outcomes:,}, 95% interval {estimate.percent_range}"
     if not is_complete:
-        title += "; the week is not over"
+        title += f"; {note}"
     return Cell(estimate.percent, active, round(SHADES * estimate.value), title, is_complete)
 
 

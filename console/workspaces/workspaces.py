@@ -25,6 +25,7 @@ from console.rules import previews
 from console.rules.rule_editor import RuleEditor, RuleForm, without_preview_buttons
 from console.suggestions import load_suggestions
 from console.workspaces import (
+    activation_page,
     alarms_page,
     backtest_page,
     chances_page,
@@ -168,6 +169,7 @@ def _benchmark(workspace: Workspace, kind: SubjectKind) -> str:
 
 @admin.register(Workspace)
 class WorkspaceAdmin(
+    activation_page.ActivationPages,
     backtest_page.BacktestPages,
     chances_page.ChancePages,
     alarms_page.AlarmPages,
@@ -205,6 +207,7 @@ class WorkspaceAdmin(
         *trends_page.TrendPages.trend_views,
         *cohorts_page.CohortPages.cohort_views,
         *alarms_page.AlarmPages.alarm_views,
+        *activation_page.ActivationPages.activation_views,
     )
     benchmarks = (
         "Benchmarks",
@@ -227,6 +230,7 @@ class WorkspaceAdmin(
                 "engagement/trends.css",
                 "engagement/cohorts.css",
                 "engagement/usage.css",
+                "engagement/activation.css",
             ]
         }
         js = [

@@ -1,6 +1,7 @@
 """The domain's tables. The key of each large table has ``product_id``, so that the table can be
 distributed by product."""
 
+from engagement.models.activation import Activation, StepsDone
 from engagement.models.activity import DailyCount, Event, EventName
 from engagement.models.alarms import ActiveDay, Alarm, AlarmNight, HabitPart, LateDay
 from engagement.models.chances import AccountChance
@@ -50,6 +51,7 @@ __all__ = [
     "AccountNote",
     "AccountUse",
     "AccountWork",
+    "Activation",
     "ActiveDay",
     "Alarm",
     "AlarmNight",
@@ -88,6 +90,7 @@ __all__ = [
     "SearchEntry",
     "Seats",
     "Segment",
+    "StepsDone",
     "StoredOrder",
     "SubjectChange",
     "SubjectTrace",

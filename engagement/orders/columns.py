@@ -43,6 +43,7 @@ from engagement.rules.rules import CHANCES, ChanceName
 from engagement.rules.texts import CHANCE_LABELS
 from engagement.rules.trait_filters import TraitNumber, TraitText, TraitType
 from engagement.scopes import ACCOUNTS, SubjectKind
+from engagement.segments.activation import ShownSteps, shown_steps, steps_done
 from engagement.segments.chances import account_chances, lowest_chance, shown_chance
 from engagement.segments.features import features_in_use
 from engagement.segments.insight_filters import unless_new
@@ -91,6 +92,7 @@ class Column:
 
 def with_facts(rows: QuerySet[Any], score_set: ScoreSet, kind: SubjectKind) -> QuerySet[Any]:
     """The kind's engagement rows with what columns need besides them."""
+    rows = rows.annotate(steps_done=steps_done(score_set, kind))
     if kind is not ACCOUNTS:
         return rows
     with_both: QuerySet[Any] = rows.annotate(
@@ -273,6 +275,14 @@ def _license_event_on(facts: Facts) -> date | None:
     return date.fromisoformat(event["date"]) if event else None
 
 
+def _steps(read: Callable[[ShownSteps], Any]) -> Callable[[Facts], Any]:
+    def value(facts: Facts) -> Any:
+        steps = shown_steps(facts.row.steps_done)
+        return steps and read(steps)
+
+    return value
+
+
 def _all_traits(facts: Facts) -> str:
     traits = facts.subject.traits
     return json.dumps(traits, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
@@ -393,6 +403,18 @@ _ALL = (
     _of_accounts(
         *("tags", "text", lambda facts: ", ".join(sorted(facts.row.tags or (), key=str.casefold))),
         "the tags that people gave it, separated by commas",
+    ),
+    _column(
+        *("steps_done", "integer", _steps(lambda steps: steps.reached)),
+        "how many first steps of activation are done",
+    ),
+    _column(
+        *("next_step", "text", _steps(lambda steps: steps.next_step and steps.next_step.name)),
+        "the first step of activation that is not done",
+    ),
+    _column(
+        *("activated_on", "day", _steps(lambda steps: steps.activated_on)),
+        "the day of the last of all steps of activation",
     ),
     *_of_chance("chance_to_buy", "buy", "that its evaluation is bought, 0 to 1"),
     *_of_chance("chance_to_renew", "renew", "that its term is renewed, 0 to 1"),

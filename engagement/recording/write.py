@@ -26,7 +26,7 @@ def write(batch: Batch, rows: BatchRows) -> None:
     changed_counts = _write_memberships(batch, rows)
     introduced_users = _identify(batch, rows.users)
     changed_counts |= _write_events(batch, rows)
-    _write_users(batch, rows)
+    lowered = _write_users(batch, rows)
     entered_days = attribution.all_accounts_of(user for user in introduced_users if not user.is_new)
     entered_accounts = suppression.without_forgotten([*batch.entered_accounts, *entered_days])
     identified_accounts, account_changes = _write_accounts(
@@ -42,7 +42,7 @@ def write(batch: Batch, rows: BatchRows) -> None:
         if account in entered_days or account not in with_day
     }
     users = {item.user_id for item in items if item.user_id}
-    details = _changed_details(batch, rows, account_changes)
+    details = _changed_details(batch, rows, account_changes) | lowered
     items |= {item for item in details if item.user_id not in users}
     items |= _changed_members(previous_accounts, rows.users)
     rescore_queue.enqueue(items)
@@ -157,8 +157,15 @@ _LOWER_FIRST_SEEN: LiteralString = f"""
 """
 
 
-def _write_users(batch: Batch, rows: BatchRows) -> None:
+def _write_users(batch: Batch, rows: BatchRows) -> set[RescoreItem]:
+    """Write the users. Returns those that a late message says were seen before: their days until
+    something was done count from then on."""
     users = rows.users
+    lowered = {
+        rescore_queue.rescore_user(key[0], users[key].id, UNCHANGED)
+        for key, update in batch.users.items()
+        if update.first_at.date() < users[key].first_seen_at.date()
+    }
     states, updates = [], {}
     for key in rows.written_users:
         user, update = users[key], batch.users[key]
@@ -176,6 +183,7 @@ def _write_users(batch: Batch, rows: BatchRows) -> None:
         for key, update in batch.users.items()
         if update.first_at < users[key].first_seen_at
     )
+    return lowered
 
 
 def update_users(users: Sequence[UserState], updates: dict[int, SubjectUpdate]) -> None:
@@ -204,7 +212,7 @@ def _lower_first_seen(rows: Iterable[tuple[int, int, datetime]]) -> None:
 # --- Accounts -------------------------------------------------------------------------------
 
 _LOCK_ACCOUNTS: LiteralString = f"""
-    SELECT id, product_id, is_identified, pg_column_size(traits)
+    SELECT id, product_id, is_identified, first_seen_at, pg_column_size(traits)
     FROM engagement_account a
     WHERE id = ANY(%(ids)b::bigint[]) AND {sql.on_node("a")}
     ORDER BY id
@@ -236,8 +244,8 @@ def _write_accounts(
     """Write the accounts of the batch that are not complete yet, and identify those in *entered*.
 
     *entered* are accounts that newly identified users were in. The batch need not name them.
-    Returns (product id, account id) of the accounts that were not identified before, and what
-    changed of the others, by account id.
+    Returns (product id, account id) of the accounts that were not identified before, or not seen
+    on so early a day, and what changed of the others, by account id.
     """
     complete = {account_id for _, account_id in rows.complete_accounts}
     updates = {
@@ -250,14 +258,15 @@ def _write_accounts(
     locked_rows = sql.fetch(_LOCK_ACCOUNTS, {"ids": [*updates, *entered_ids]})
     if entered_ids:
         sql.execute(_IDENTIFY_ACCOUNTS, {"ids": list(entered_ids)})
-    sized = [((id, product), size) for id, product, _, size in locked_rows if id in updates]
+    sized = [((id, product), size) for id, product, *_, size in locked_rows if id in updates]
     changes: dict[int, AccountChange] = {}
     for chunk in stored_traits.chunks(sized):
         changes |= _update_accounts(chunk, {id: updates[id] for id, _ in chunk})
     identified = [
         (product, id)
-        for id, product, was_identified, _ in locked_rows
-        if not was_identified and (id in entered_ids or updates[id].is_identified)
+        for id, product, was_identified, first_seen_at, _ in locked_rows
+        if (not was_identified and (id in entered_ids or updates[id].is_identified))
+        or (id in updates and updates[id].first_at.date() < first_seen_at.date())
     ]
     return identified, changes
 

@@ -37,7 +37,7 @@ from engagement.recording import attribution, moving, parting, reattribution
 from engagement.recording.resolve import lock_users_for_update
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.scopes import get_kind
-from engagement.scores import account_uses, active_days, rescore_queue
+from engagement.scores import account_uses, activation, active_days, rescore_queue
 from engagement.search import entries
 
 # Users of a forgotten account that one transaction takes out of it.
@@ -161,6 +161,7 @@ def _delete_scores(subject: SubjectRef, row_id: int) -> None:
     # Naming each set lets the key find the rows.
     rows = model.objects.filter(product=subject.product_id, score_set__in=list(sets))
     rows.filter(**{kind.id_column: row_id}).delete()
+    activation.forget(subject.product_id, kind.scope, row_id)
     if subject.scope == SubjectScope.ACCOUNT:
         active_days.forget_account(subject.product_id, row_id, sets)
         account_uses.forget_account(subject.product_id, row_id)

@@ -5,9 +5,9 @@ from functools import partial
 
 from core.jobs import kinds
 from core.jobs.backoff import Backoff
-from engagement.models import ScoreSet
+from engagement.models import Activation, ScoreSet
 from engagement.orders import storage as orders
-from engagement.rescoring import sets, stamping
+from engagement.rescoring import activation, sets, stamping
 from engagement.rescoring.rescore import QUEUE
 from engagement.scores import benchmarks, marks, past_benchmarks
 from engagement.search import entries
@@ -22,6 +22,8 @@ ORDERS = "refresh orders"
 STAMP_CHANGES = "stamp changes"
 INDEX_BACKLOG = "index for the search"
 DELETE_RETIRED = "delete retired score sets"
+ACTIVATION = "build activation"
+ACTIVATION_FIGURES = "count activation"
 
 # Nearly all keys are ids of score sets.
 _register = partial(kinds.register, queue=QUEUE, title=ScoreSet.name_of)
@@ -40,6 +42,7 @@ def register() -> None:
         is_urgent=True,
         share=0.05,
     )
+    _register_activation()
     label = "Sorts a large list for the first time, by a column that somebody asked for."
     step, keys = orders.compute_awaited, orders.awaited_orders
     _register(AWAITED_ORDERS, label, step=step, keys=keys, title=str)
@@ -85,3 +88,32 @@ def _register_scores() -> None:
         share=0.02,
         shortest_rest=timedelta(seconds=1),
     )
+
+
+def _register_activation() -> None:
+    # People wait for the steps that they edited.
+    kinds.register(
+        ACTIVATION,
+        "Finds out who has done which of the edited steps. Until then people see the old ones.",
+        queue=QUEUE,
+        step=activation.work,
+        keys=activation.to_work_on,
+        is_urgent=True,
+        title=_steps_of,
+    )
+    kinds.register(
+        ACTIVATION_FIGURES,
+        "Counts how many users and accounts have done each step.",
+        queue=QUEUE,
+        step=activation.count,
+        keys=activation.to_count,
+        lease=timedelta(minutes=5),
+        share=0.02,
+        shortest_rest=timedelta(seconds=30),
+        title=_steps_of,
+    )
+
+
+def _steps_of(pk: int) -> str:
+    row = Activation.objects.select_related("workspace__product").filter(pk=pk).first()
+    return f"{row.workspace}, {row.scope}s" if row else str(pk)

@@ -12,8 +12,9 @@ from django.db import transaction
 from core.database import locks, pace, products, sql, statistics
 from core.jobs.run import run_due
 from engagement import changes, traces
+from engagement.metric_names import Scope
 from engagement.models import ScoreSet
-from engagement.rescoring import day_rollover, sets, stamping
+from engagement.rescoring import activation, day_rollover, sets, stamping
 from engagement.scores import (
     account_uses,
     active_days,
@@ -137,6 +138,10 @@ class SubjectIds:
     def __len__(self) -> int:
         return len(self.users) + len(self.accounts)
 
+    @property
+    def by_scope(self) -> dict[Scope, Collection[int]]:
+        return {"user": self.users, "account": self.accounts}
+
     def without(self, others: "SubjectIds") -> "SubjectIds":
         return SubjectIds(self.users - others.users, self.accounts - others.accounts)
 
@@ -186,9 +191,8 @@ def _take_turn(
         entries.index(product_id, "account", scored.accounts)
         changed = {id: change for _, id, _, change, *_ in requests if change is not None}
         scored_subjects.users.update(stamping.users_shown_otherwise(product_id, changed))
-        changes.stamp(
-            product_id, {"user": scored_subjects.users, "account": scored_subjects.accounts}
-        )
+        changes.stamp(product_id, scored_subjects.by_scope)
+        activation.update(product_id, scored_subjects.by_scope)
         rescore_queue.enqueue(remaining.rescore_items(product_id))
         if requests:
             counts.invalidate_scored([score_set.pk for score_set in live_sets])

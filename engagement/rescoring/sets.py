@@ -14,24 +14,21 @@ from django.db.models import DateField, ExpressionWrapper, F, Prefetch, Q, Query
 from django.db.models.lookups import GreaterThan
 from django.utils.formats import date_format
 
-from core.database import locks, nodes, pace, retries, sql
+from core.database import locks, nodes, retries, sql
 from core.jobs.kinds import Blocked, Done, More, Outcome, StepFailed
 from core.models import Job
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
 from engagement.models.scores import FORMULA_VERSION
 from engagement.orders import storage as orders
+from engagement.rescoring import activation
+from engagement.rescoring.ranges import ROWS_PER_DELETION, build_next
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.scores import benchmarks, event_names, past_benchmarks, raw
 from engagement.scores.formula import MAX_HALF_LIVES
 from engagement.segments import counts
 
-# A range of ids. It has fewer subjects of one product where products are mixed.
-IDS_PER_RANGE = 5_000
-# The number of ranges without a subject of the product that one step may pass.
-RANGES_PER_STEP = 100
 # A reader may still use a set for a moment after another one has replaced it.
 RETIRED_RETENTION = timedelta(minutes=1)
-ROWS_PER_DELETION = 20_000
 
 
 # --- Requesting -----------------------------------------------------------------------------
@@ -154,17 +151,6 @@ def _lock_building(score_set: ScoreSet) -> ScoreSet | None:
     return building.filter(pk=score_set.pk, state=ScoreSet.State.BUILDING).first()
 
 
-_COUNT: LiteralString = """
-    SELECT count(*) FROM {table} WHERE product_id = %(product)s AND is_identified
-"""
-_LAST_ID: LiteralString = "SELECT COALESCE(max(id), 0) FROM {table} WHERE {on_node}"
-# A range of ids, so that the plan does not depend on statistics.
-_RANGE: LiteralString = """
-    SELECT id FROM {table}
-    WHERE id > %(after)s AND id <= %(until)s AND product_id = %(product)s AND is_identified
-"""
-
-
 def _build_range(
     score_set: ScoreSet,
     kind: SubjectKind,
@@ -174,38 +160,13 @@ def _build_range(
 ) -> None:
     """Score the next users or accounts; after the last ones begin the next phase.
 
-    Subjects that are created later have rescore requests, which also cover sets that are being
-    built. A user who enters the audience needs none, because accounts come after all users.
+    A user who enters the audience needs no rescore request, because accounts come after all users.
     """
     if score_set.scored_day is None:
         score_set.scored_day = score_set.reference_day = today
-    if score_set.to_build is None:
-        count = _COUNT.format(table=kind.table)
-        ((score_set.to_build,),) = sql.fetch(count, {"product": score_set.product_id})
-    ((last_id,),) = sql.fetch(
-        _LAST_ID.format(table=kind.table, on_node=sql.on_node(kind.table)),
-        {"product": score_set.product_id},
-    )
-    subjects: list[int] = []
-    for _ in range(RANGES_PER_STEP):
-        subjects = _next_range(score_set, kind)
-        if subjects or score_set.built_until >= last_id:
-            break
-    pace.score_in_chunks(subjects, score)
-    score_set.built += len(subjects)
-    if score_set.built_until >= last_id:
+    if build_next(score_set, kind, score):
         score_set.phase = next_phase
-        score_set.built_until, score_set.built, score_set.to_build = 0, 0, None
-    fields = ["scored_day", "reference_day", "phase", "built_until", "built", "to_build"]
-    score_set.save(update_fields=fields)
-
-
-def _next_range(score_set: ScoreSet, kind: SubjectKind) -> list[int]:
-    """The product's subjects in the next range of ids; moves ``built_until`` past it."""
-    after, until = score_set.built_until, score_set.built_until + IDS_PER_RANGE
-    score_set.built_until = until
-    parameters = {"after": after, "until": until, "product": score_set.product_id}
-    return [id for (id,) in sql.fetch(_RANGE.format(table=kind.table), parameters)]
+    score_set.save(update_fields=["scored_day", "reference_day", "phase"])
 
 
 def _publish(score_set: ScoreSet, now: datetime) -> None:
@@ -215,6 +176,7 @@ def _publish(score_set: ScoreSet, now: datetime) -> None:
     replaced.update(state=ScoreSet.State.RETIRED, retired_at=now)
     ScoreSet.objects.filter(pk=score_set.pk).update(state=ScoreSet.State.CURRENT, published_at=now)
     Workspace.objects.filter(pk=score_set.workspace_id).update(scores=score_set.pk)
+    activation.follow_audience(Workspace.objects.get(pk=score_set.workspace_id))
 
 
 # --- Deleting -------------------------------------------------------------------------------

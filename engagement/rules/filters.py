@@ -19,6 +19,7 @@ from engagement.models import AccountWork, DailyCount, EventName, UserEngagement
 from engagement.rules import license_events, trait_filters
 from engagement.rules.rules import (
     AccountTraitCondition,
+    ActivationCondition,
     ActiveCondition,
     ActivityCondition,
     ChanceCondition,
@@ -42,7 +43,12 @@ from engagement.scopes import get_kind
 
 TimeCondition: TypeAlias = LastActiveCondition | FirstSeenCondition | CreatedCondition
 ScoreCondition: TypeAlias = (
-    MetricCondition | TrendCondition | InsightCondition | ActivityCondition | ChanceCondition
+    MetricCondition
+    | TrendCondition
+    | InsightCondition
+    | ActivityCondition
+    | ChanceCondition
+    | ActivationCondition
 )
 ScoreFilter: TypeAlias = Callable[[ScoreCondition], Q]
 

@@ -1,5 +1,6 @@
 """Finds stored rules by what they name."""
 
+from engagement.metric_names import Scope
 from engagement.models import Segment, Workspace
 
 
@@ -15,3 +16,11 @@ def segments_with_feature(product_id: int, name: str) -> list[str]:
         *segments.order_by("name").values_list("name", flat=True),
         *workspaces.order_by("name").values_list("name", flat=True),
     ]
+
+
+def segments_at_step(workspace_id: int, scope: Scope, step: str) -> list[str]:
+    """The names of the workspace's segments that name the step of activation in a condition."""
+    condition = [{"kind": "activation", "step": step}]
+    segments = Segment.objects.filter(workspace=workspace_id, scope=scope)
+    named = segments.filter(conditions__contains=condition).order_by("name")
+    return list(named.values_list("name", flat=True))

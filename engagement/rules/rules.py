@@ -45,6 +45,7 @@ TraitOperator: TypeAlias = Literal[
     "before",
     "after",
 ]
+ActivationState: TypeAlias = Literal["activated", "on_the_way", "stuck"]
 ChanceName: TypeAlias = Literal["buy", "renew", "stay"]
 CHANCES: tuple[ChanceName, ...] = get_args(ChanceName)
 TEXT_OPERATORS = ("is_ignoring_case", "is_not_ignoring_case", "is", "is_not", "contains")
@@ -290,6 +291,20 @@ class TagCondition(_Condition, frozen=True, tag="tag"):
         yield from _text_problems("tag", self.tag, "the tag", TAG_LENGTH)
 
 
+class ActivationCondition(_Condition, frozen=True, tag="activation"):
+    """Whether all steps of the workspace are done, or the next one still can be in time, or is too
+    late. With ``step``, the name of one, the next one is this."""
+
+    state: ActivationState
+    step: str | None = None
+
+    def problems(self, scope: Scope) -> Iterator[FieldProblem]:
+        if self.step is not None:
+            yield from _text_problems("step", self.step, "the step’s name", MAX_TEXT_LENGTH)
+            if self.state == "activated":
+                yield "step", "Leave the step empty: who is activated is at none."
+
+
 Condition: TypeAlias = (
     MetricCondition
     | TrendCondition
@@ -307,6 +322,7 @@ Condition: TypeAlias = (
     | ChanceCondition
     | OwnerCondition
     | TagCondition
+    | ActivationCondition
 )
 
 
@@ -344,6 +360,8 @@ def _uses_time(condition: Condition) -> bool:
             return condition.within_days is not None
         case FeatureCondition():
             return condition.operator != "never"
+        case ActivationCondition():
+            return condition.state != "activated"
         case MetricCondition():
             return condition.metric == "tenure_days"
     # Most insights compare with the day, and alarms are decided after each day.

@@ -10,6 +10,8 @@ from engagement.metric_names import METRICS, MetricName, to_percent
 from engagement.rules import license_events
 from engagement.rules.rules import (
     AccountTraitCondition,
+    ActivationCondition,
+    ActivationState,
     ActiveCondition,
     ActivityCondition,
     ChanceCondition,
@@ -65,6 +67,11 @@ OWNER_OPERATOR_LABELS = {
     "is_not_set": "is nobody",
 }
 TAG_LABELS = {True: "has", False: "does not have"}
+ACTIVATION_LABELS: dict[ActivationState, str] = {
+    "activated": "activated",
+    "on_the_way": "on the way",
+    "stuck": "stuck",
+}
 TIME_OPERATOR_LABELS = {"within_days": "within", "more_than_days_ago": "more than"}
 INSIGHT_LABELS = {True: "Has the insight", False: "Does not have the insight"}
 TREND_LABELS = {"rising": "is rising", "falling": "is falling", "steady": "is steady"}
@@ -135,6 +142,9 @@ def describe_condition(condition: Condition) -> str:
             return f"Owner {OWNER_OPERATOR_LABELS[condition.operator]}{owner}"
         case TagCondition():
             return f"{TAG_LABELS[condition.has].capitalize()} the tag “{condition.tag}”"
+        case ActivationCondition():
+            at = f" at “{condition.step}”" if condition.step else ""
+            return f"Activation: {ACTIVATION_LABELS[condition.state]}{at}"
 
 
 def _trait(condition: TraitCondition) -> str:

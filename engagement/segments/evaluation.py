@@ -34,6 +34,7 @@ from engagement.rules.filters import (
 )
 from engagement.rules.rules import (
     AccountTraitCondition,
+    ActivationCondition,
     ActiveCondition,
     ActivityCondition,
     ChanceCondition,
@@ -56,6 +57,7 @@ from engagement.scopes import get_kind
 from engagement.scores.formula import classify_trend
 from engagement.scores.insights import account_facts, apply_rules
 from engagement.segments import metric_filters
+from engagement.segments.activation import activation_filter
 from engagement.segments.chances import chance_filter
 
 # The conditions of the segments of two workspaces that have as many as allowed; 1 to 2 KB each.
@@ -84,6 +86,7 @@ _DatabaseCondition: TypeAlias = (
     | ChanceCondition
     | OwnerCondition
     | TagCondition
+    | ActivationCondition
 )
 _Test: TypeAlias = Callable[[_Values], bool]
 
@@ -173,6 +176,10 @@ class _Evaluator:
             return _work_fragment(condition, self.context)
         if isinstance(condition, ChanceCondition):
             return _compile(chance_filter(condition, self.score_set), self.context.scope)
+        if isinstance(condition, ActivationCondition):
+            kind = get_kind(self.context.scope)
+            matches = activation_filter(condition, self.score_set, kind, self.context.today)
+            return _compile(matches, self.context.scope)
         self.uses_accounts |= isinstance(condition, AccountTraitCondition)
         return _trait_fragment(condition, self.context.scope)
 

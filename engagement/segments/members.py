@@ -20,6 +20,7 @@ from engagement.rules.filters import (
     rule_filter,
 )
 from engagement.rules.rules import (
+    ActivationCondition,
     ActivityCondition,
     ChanceCondition,
     Condition,
@@ -32,6 +33,7 @@ from engagement.rules.rules import (
 from engagement.rules.trait_filters import null_safe_not
 from engagement.scopes import SubjectKind, get_kind, kind_of
 from engagement.segments import evaluation, metric_filters
+from engagement.segments.activation import activation_filter
 from engagement.segments.chances import chance_filter
 from engagement.segments.insight_filters import insight_filter
 
@@ -137,6 +139,8 @@ def _score_filter(condition: ScoreCondition, score_set: ScoreSet, context: Query
         return activity_filter(score_set, condition.state)
     if isinstance(condition, ChanceCondition):
         return chance_filter(condition, score_set)
+    if isinstance(condition, ActivationCondition):
+        return activation_filter(condition, score_set, get_kind(context.scope), context.today)
     return metric_filters.score_filter(condition, score_set, context)
 
 

@@ -15,6 +15,7 @@ SHARED = {
     "history": ("Last 30 days", "", []),
     "last_active": ("Last active", "last_active", ["last active"]),
     "first_seen": ("First seen", "first_seen", ["first seen"]),
+    "activation": ("Activation", "", ["steps done", "next step", "activated on"]),
     "external_id": ("Id", "", []),
 }
 OF_USERS = {
@@ -57,15 +58,16 @@ SCORES = (
     "event_count integer, active_days integer, last_active_at time"
 )
 REST = "first_seen_at time, created_at time, traits json"
+STEPS = "steps_done integer, next_step text, activated_on day"
 EXPORTED = {
     Table.ACCOUNTS: "id integer, tracking_id text, external_id text, name text, domain text, "
     f"{SCORES}, active_users integer, total_users integer, {REST}, "
     "activity text, activity_since day, last_license_event text, last_license_event_on day, "
     f"score_change_complete_days number, {CHANCES}, features_in_use integer, owner text, "
-    "tags text, deleted boolean",
+    f"tags text, {STEPS}, deleted boolean",
     Table.USERS: "id integer, tracking_id text, external_id text, email text, name text, "
     f"account_id integer, {SCORES}, {REST}, "
-    "score_change_complete_days number, deleted boolean",
+    f"score_change_complete_days number, {STEPS}, deleted boolean",
     Table.ACCOUNT_SCORES: "day day, id integer, tracking_id text, external_id text, score number",
     Table.USER_SCORES: "day day, id integer, tracking_id text, external_id text, score number",
     Table.LICENSE_EVENTS: "id text, license text, type text, date day, known_on day, text text, "
@@ -86,14 +88,14 @@ EXPORTED = {
         (
             "user",
             OF_USERS,
-            "score change history account last_active first_seen external_id",
+            "score change history account last_active activation first_seen external_id",
             "email",
         ),
         (
             "account",
             OF_ACCOUNTS,
             "score change history active_users activity last_active license license_event "
-            "chance_to_buy chance_to_renew chance_to_stay owner tags features_in_use "
+            "chance_to_buy chance_to_renew chance_to_stay owner tags features_in_use activation "
             "renewal mrr first_seen external_id",
             "domain",
         ),

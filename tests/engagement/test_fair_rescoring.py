@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engagement.models import Product, RescoreRequest, ScoreSet, UserEngagement, Workspace
-from engagement.rescoring import rescore, sets
+from engagement.rescoring import ranges, rescore, sets
 from engagement.rescoring.jobs import BUILD_SETS
 from tests.engagement.history import NOON, identify, tell, track
 from tests.jobs import run_job
@@ -148,7 +148,7 @@ def test_sets_are_built_in_turns(
         product_ids.append(score_set.product_id)
         return build(score_set, now)
 
-    monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
+    monkeypatch.setattr(ranges, "IDS_PER_RANGE", 1_000_000_000)
     monkeypatch.setattr(sets, "_build_part", note)
     sets.request_missing_score_sets(NOON.date())
     run_job(BUILD_SETS, NOON)

@@ -22,7 +22,7 @@ from engagement.models import (
     UserEngagement,
 )
 from engagement.orders import storage
-from engagement.rescoring import jobs, sets
+from engagement.rescoring import jobs, ranges, sets
 from engagement.rescoring.rescore import rescore
 from engagement.scopes import ACCOUNTS
 from engagement.scores import benchmarks, past_benchmarks
@@ -122,7 +122,7 @@ def _work_off(product: Product) -> dict[str, Any]:
 @pytest.mark.parametrize("calls", [1, 2])
 def test_building_a_set_resumes(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
     """Dies in the step of users, and in that of accounts."""
-    monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
+    monkeypatch.setattr(ranges, "IDS_PER_RANGE", 1_000_000_000)
     assert_a_kill_changes_nothing(monkeypatch, fill, sets, "_build_range", calls)
 
 

@@ -20,8 +20,8 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
+from engagement.rescoring import ranges, sets
 from engagement.rescoring import rescore as rescoring
-from engagement.rescoring import sets
 from engagement.rescoring.jobs import BUILD_SETS
 from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, group, identify, tell, track
@@ -33,7 +33,7 @@ LATER = NOON + timedelta(minutes=2)
 @pytest.fixture(autouse=True)
 def one_range(monkeypatch: pytest.MonkeyPatch) -> None:
     """One range for all subjects, because ids keep growing from test to test."""
-    monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
+    monkeypatch.setattr(ranges, "IDS_PER_RANGE", 1_000_000_000)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_changes_during_building_are_in_both_sets(busy: Product) -> None:
 def test_requests_ahead_of_building_are_not_scored_twice(
     busy: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sets, "IDS_PER_RANGE", 1)
+    monkeypatch.setattr(ranges, "IDS_PER_RANGE", 1)
     ann = User.objects.get(external_id="ann").pk
     weigh(busy, "opened", 9)
     building = ScoreSet.objects.filter(state="building")
@@ -165,7 +165,7 @@ def test_large_sets_are_built_and_deleted_in_steps(
     tell(busy, *(identify(f"user {number}") for number in range(5)))
     # Ids keep growing from test to test. This makes a step end among these users.
     middle = User.objects.order_by("pk")[2].pk
-    monkeypatch.setattr(sets, "IDS_PER_RANGE", middle)
+    monkeypatch.setattr(ranges, "IDS_PER_RANGE", middle)
     monkeypatch.setattr(sets, "ROWS_PER_DELETION", 1)
     weigh(busy, "opened", 3)
     rescore(NOON)
@@ -184,8 +184,8 @@ def test_ids_of_other_products_take_few_steps(
     weigh(busy, "opened", 9)
     building = ScoreSet.objects.filter(state="building")
     building.update(built_until=first - 1)
-    monkeypatch.setattr(sets, "IDS_PER_RANGE", 1)
-    monkeypatch.setattr(sets, "RANGES_PER_STEP", 50)
+    monkeypatch.setattr(ranges, "IDS_PER_RANGE", 1)
+    monkeypatch.setattr(ranges, "RANGES_PER_STEP", 50)
     built = []
     while building.get().phase == "users":
         built.append(building.get().built)
@@ -204,7 +204,7 @@ def test_progress_is_a_sentence(busy: Product, monkeypatch: pytest.MonkeyPatch) 
     weigh(busy, "opened", 9)
     suffix = "Until it finishes, you see the old scores."
     assert progress() == f"Recalculating (users next). {suffix}"
-    monkeypatch.setattr(sets, "IDS_PER_RANGE", 1)
+    monkeypatch.setattr(ranges, "IDS_PER_RANGE", 1)
     ann = UserEngagement.objects.order_by("user_id").values_list("user_id", flat=True)[0]
     ScoreSet.objects.filter(state="building").update(built_until=ann - 1)
     build(0)

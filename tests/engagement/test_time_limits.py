@@ -18,7 +18,7 @@ from engagement.models import (
     ScoreSet,
     UserEngagement,
 )
-from engagement.rescoring import sets
+from engagement.rescoring import ranges
 from engagement.rescoring.jobs import BENCHMARKS
 from engagement.rescoring.rescore import rescore
 from engagement.scores import benchmarks, past_benchmarks, raw
@@ -91,7 +91,7 @@ def test_a_statement_over_the_limit_is_retried_with_half_of_its_subjects(
 def test_a_set_is_built_in_steps_within_the_limit(
     acme: Product, slow_for_many: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
+    monkeypatch.setattr(ranges, "IDS_PER_RANGE", 1_000_000_000)
     busy(acme, *PEOPLE)
     rescore(NOON)
     assert 10 in slow_for_many

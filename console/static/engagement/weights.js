@@ -54,7 +54,7 @@
             schedule();
         }
     });
-    form.querySelector("[name='_weigh']").addEventListener("click", (event) => {
+    form.querySelector("[name='_weigh']")?.addEventListener("click", (event) => {
         event.preventDefault();
         addRow();
     });

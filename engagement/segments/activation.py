@@ -1,0 +1,99 @@
+"""How far users and accounts have come on the steps of a workspace: filters, and what is shown."""
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Any, NamedTuple
+
+from django.db.models import F, JSONField, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import JSONObject
+
+from engagement.models import Activation, ScoreSet, StepsDone
+from engagement.rules.rules import ActivationCondition, ActivationState
+from engagement.rules.steps import Step, parse_steps
+from engagement.scopes import SubjectKind
+from engagement.scores.activation import current
+
+
+def activation_filter(
+    condition: ActivationCondition, score_set: ScoreSet, kind: SubjectKind, today: date
+) -> Q:
+    """Keeps the engagement rows of subjects in this state on the day. One query finds the steps; a
+    step that the workspace does not have has nobody."""
+    activation = current(score_set.workspace_id, kind.scope)
+    if activation is None:
+        return Q(Value(False))
+    rows, steps = _rows(activation), parse_steps(activation.steps)
+    match condition.state:
+        case "activated":
+            rows = rows.filter(reached=len(steps))
+        case "on_the_way":
+            rows = rows.filter(late_on__gt=today)
+        case "stuck":
+            rows = rows.filter(late_on__lte=today)
+    if condition.step is not None:
+        names = [step.name for step in steps]
+        if condition.step not in names:
+            return Q(Value(False))
+        rows = rows.filter(reached=names.index(condition.step))
+    return Q(**{f"{kind.id_column}__in": rows.values("subject_id")})
+
+
+def steps_done(score_set: ScoreSet, kind: SubjectKind) -> Subquery | Value:
+    """For one engagement row: what ``shown_steps`` reads. One query finds the steps."""
+    activation = current(score_set.workspace_id, kind.scope)
+    if activation is None:
+        return Value(None, JSONField())
+    own = _rows(activation).filter(subject_id=OuterRef(kind.id_column))
+    steps = Value(activation.steps, JSONField())
+    fields = {name: F(name) for name in ("first_day", "days", "reached", "late_on")}
+    return Subquery(own.values(row=JSONObject(**fields, steps=steps)))
+
+
+def _rows(activation: Activation) -> QuerySet[StepsDone]:
+    return StepsDone.objects.filter(product=activation.product_id, activation=activation)
+
+
+class ShownSteps(NamedTuple):
+    """The steps of a subject. ``days`` are as in ``StepsDone``, and ``late_on`` is of the next
+    step."""
+
+    steps: list[Step]
+    first_day: date
+    days: list[int | None]
+    reached: int
+    late_on: date | None
+
+    @property
+    def next_step(self) -> Step | None:
+        return self.steps[self.reached] if self.reached < len(self.steps) else None
+
+    @property
+    def activated_on(self) -> date | None:
+        """The latest day of a step; None if one is not done, or if all are traits."""
+        days = [day for place in range(len(self.steps)) if (day := self.done_on(place))]
+        return max(days, default=None) if self.next_step is None else None
+
+    def done_on(self, place: int) -> date | None:
+        """The day of the step with this index; None of a trait, which does not say since when."""
+        days = self.days[place]
+        is_known = days is not None and self.steps[place].kind != "trait"
+        return self.first_day + timedelta(days=days or 0) if is_known else None
+
+    def state(self, today: date) -> ActivationState:
+        if self.late_on is None:
+            return "activated"
+        return "stuck" if self.late_on <= today else "on_the_way"
+
+
+def shown_steps(stored: Mapping[str, Any] | None) -> ShownSteps | None:
+    """From the value of ``steps_done``; None without steps."""
+    if stored is None:
+        return None
+    late_on = stored["late_on"]
+    return ShownSteps(
+        parse_steps(stored["steps"]),
+        date.fromisoformat(stored["first_day"]),
+        stored["days"],
+        stored["reached"],
+        late_on and date.fromisoformat(late_on),
+    )
