@@ -1,20 +1,26 @@
 """The kit for Forge apps, with the platform's real packages and a fake of its two globals."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
+from collections import Counter
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from django.conf import settings
+from django.template.loader import render_to_string
+from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from engagement.models import Account, Product, User
+from engagement.models import Account, Event, Product, User
 from harness.marketplace.feed import Feed
 from harness.marketplace.server import Simulator
 from harness.marketplace.vendor import create_vendor
@@ -93,6 +99,86 @@ def test_each_click_counts_once_in_its_site_at_its_time(
     # A person who works at several sites is one user.
     assert len({event.user for event in events}) == 3
     assert all(began <= event.at < began + timedelta(seconds=60) for event in events)
+
+
+def test_the_sample_has_a_first_score_on_this_machine(
+    kit: Path, node: str, service: Service
+) -> None:
+    program = kit / "try" / "try.mjs"
+    without = subprocess.run([node, program], capture_output=True, text=True, timeout=PATIENCE)
+    assert (without.returncode, without.stderr) == (2, "Set EDS_URL and EDS_KEY.\n")
+    settings_of_app = {**os.environ, "EDS_URL": service.address, "EDS_KEY": service.key}
+    app = subprocess.run(
+        [node, program], env=settings_of_app, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert app.returncode == 0, app.stdout + app.stderr
+    service.until_drained()
+    sites = re.findall(r"^(\S+): \d+ events$", app.stdout, re.MULTILINE)
+    events = Counter(event.account for event in service.events("") if event.account in sites)
+    assert [events[site] for site in sites] == [6, 3, 2]
+    counts = {"Report_Created": 5, "Reports_Viewed": 1}
+    assert service.read_counted("account", sites[0], counts)["score"] > 0
+
+
+def blocks_of(document: str, heading: str, language: str) -> list[str]:
+    """The blocks of code under the heading of the guide."""
+    section = document.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
+
+
+def pasted() -> dict[str, str]:
+    """What people paste, by where they find it."""
+    guide = (settings.BASE_DIR / "docs" / "forge.md").read_text("utf-8")
+    by_place = {"guide, Connect": "\n".join(blocks_of(guide, "Connect", "js"))}
+    block = re.compile(r"<summary>(.*?)</summary>.*?<code>(.*?)</code>", re.DOTALL)
+    for lines in ("cloud id", "bare id"):
+        html = render_to_string("config/matching_lines.html", {"lines": lines})
+        for kit_name, code in block.findall(html):
+            if "Forge" not in kit_name:
+                by_place[f"report, {lines}, {kit_name}"] = unescape(code)
+    return by_place
+
+
+@pytest.mark.django_db(transaction=True)
+def test_lines_to_paste_send_the_cloud_id(
+    node: str, acme: Product, acme_key: str, live_server: LiveServer
+) -> None:
+    program = HERE / "programs" / "paste.mjs"
+    everything = pasted()
+    assert len(everything) == 5
+    for where, code in everything.items():
+        site = str(uuid4())
+        app = subprocess.run(
+            [node, program, live_server.url, acme_key, site],
+            input=code,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert app.returncode == 0, (where, app.stderr)
+        drain(timezone.now())
+        event = Event.objects.select_related("account").latest("occurred_at")
+        assert event.account is not None and event.account.external_id == site, where
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_bodies_of_the_relay_make_a_user_of_the_site(acme: Product, acme_key: str) -> None:
+    guide = (settings.BASE_DIR / "docs" / "forge.md").read_text("utf-8")
+    site, now = str(uuid4()), timezone.now()
+    values = {"distinct_id": "ada", "event": "Report_Created", "uuid": str(uuid4())}
+    values |= {"timestamp": now.isoformat(), "properties.cloud_id": site}
+    bodies = blocks_of(guide, "The relay", "json")
+    assert len(bodies) == 2
+    for body in bodies:
+        message = re.sub(r"\{event\.([\w.]+)\}", lambda name: values[name[1]], body)
+        headers = {"Authorization": f"Basic {acme_key}"}
+        answer = Client().post("/segment", message, "application/json", headers=headers)
+        assert answer.status_code == 202
+    drain(now + timedelta(seconds=1))
+    event = Event.objects.get(product=acme)
+    user = User.objects.get(product=acme, is_identified=True)
+    assert event.account is not None and event.account.external_id == site
+    assert (user.external_id, user.account_id) == ("ada", event.account_id)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,4 +1,4 @@
-import Resolver from '@forge/resolver';
+import forgeResolver from '@forge/resolver';
 import { createEds } from './eds.js';
 
 const eds = createEds({
@@ -9,6 +9,8 @@ const eds = createEds({
   events: ['Reports_Viewed', 'Report_Created', 'Report_Shared'],
 });
 
+// In an ES module, the default import of this package is the package, and not its class.
+const Resolver = forgeResolver.default ?? forgeResolver;
 const resolver = new Resolver();
 resolver.define('eds', eds.resolver);
 resolver.define('createReport', async ({ payload, context }) => {
