@@ -22,6 +22,8 @@ class Table(models.TextChoices):
     USER_SCORES = "user_scores", "Scores of users per day"
     LICENSE_EVENTS = "license_events", "License events"
     TRENDS = "trends", "Trends: figures of each day"
+    SEGMENT_MOVES = "segment_moves", "Who entered and left segments"
+    USAGE = "usage", "Use of events and features per day"
 
 
 class Extent(models.TextChoices):

@@ -10,11 +10,11 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from engagement import changes
 from engagement.metric_names import Scope
-from engagement.models import SavedView, ScoreSet, Segment
+from engagement.models import EventName, Feature, SavedView, ScoreSet, Segment
 from engagement.orders.columns import CHANCE_COLUMNS, COLUMNS, ColumnType, Facts, with_facts
 from engagement.orders.columns import Column as SubjectColumn
 from engagement.rules import license_events
@@ -25,7 +25,7 @@ from exports.cursors import Cursor
 from exports.models import ScheduledExport, Table
 from trends import reading
 from trends.changes import whose
-from trends.models import DayFigures
+from trends.models import DayFigures, SegmentMove, UsageDay
 
 # A row is as long as the columns of its table.
 Row: TypeAlias = Sequence[Any]
@@ -304,9 +304,28 @@ def _event_row(row: Any) -> Row:
     )
 
 
-# --- Trends ---------------------------------------------------------------------------------
+# --- Figures and moves of days --------------------------------------------------------------
 
-_TREND_DAYS_PER_FETCH = 20
+# Late data changes those of past days, so a run of changes has all that are kept, too.
+
+_DAYS_PER_FETCH = 20
+
+
+def _read_days(
+    rows: QuerySet[Any], days: int, to_row: "Callable[[Any], Row]", *order: str
+) -> Chunk:
+    """The rows of the first days; no day is divided."""
+    page = list(rows.order_by("day").values_list("day", flat=True).distinct()[:days])
+    if not page:
+        return Chunk([], None)
+    own = rows.filter(day__lte=page[-1]).order_by("day", *order)
+    more = page[-1].toordinal() if len(page) == days else None
+    return Chunk([to_row(row) for row in own], more)
+
+
+def _of_days(rows: QuerySet[Any], span: Span, after: int) -> QuerySet[Any]:
+    """Those of the days until the end of the span; *after* is the ordinal of a day."""
+    return rows.filter(day__lte=span.until.day, day__gt=date.fromordinal(max(1, after)))
 
 
 def _trend_column(name: str) -> Column:
@@ -322,16 +341,8 @@ _TREND_COLUMNS = (
 
 
 def _read_trends(span: Span, after: int) -> Chunk:
-    """All figures that are kept, of the next days; *after* is the ordinal of a day. Late data
-    changes those of past days, so a run of changes has all of them, too."""
     rows = DayFigures.objects.filter(workspace=span.score_set.workspace_id)
-    rows = rows.filter(day__lte=span.until.day, day__gt=date.fromordinal(max(1, after)))
-    days = rows.order_by("day").values_list("day", flat=True).distinct()[:_TREND_DAYS_PER_FETCH]
-    if not (page := list(days)):
-        return Chunk([], None)
-    figures = rows.filter(day__lte=page[-1]).order_by("day", "segment_id")
-    more = page[-1].toordinal() if len(page) == _TREND_DAYS_PER_FETCH else None
-    return Chunk([_trend_row(row) for row in figures], more)
+    return _read_days(_of_days(rows, span, after), _DAYS_PER_FETCH, _trend_row, "segment_id")
 
 
 def _trend_row(row: DayFigures) -> Row:
@@ -342,6 +353,57 @@ def _trend_row(row: DayFigures) -> Row:
     )
 
 
+_MOVE_COLUMNS = (
+    Column("day", "day", "the UTC day whose night found the move"),
+    Column("segment_id", "integer", "the segment"),
+    Column("scope", "text", "user or account"),
+    Column("id", "integer", "the service's id of the user or account"),
+    Column("move", "text", "entered or left"),
+)
+
+
+def _read_moves(span: Span, after: int) -> Chunk:
+    """Moves stay as they are, so a run of changes has those since the last one."""
+    segments = Segment.objects.filter(workspace=span.score_set.workspace_id)
+    ids = list(segments.values_list("pk", flat=True))
+    rows = SegmentMove.objects.filter(product=span.score_set.product_id, segment_id__in=ids)
+    if span.since is not None:
+        rows = rows.filter(day__gt=span.since.day)
+    return _read_days(_of_days(rows, span, after), 1, _move_row, "segment_id", "subject_id")
+
+
+def _move_row(move: SegmentMove) -> Row:
+    verb = "entered" if move.is_entry else "left"
+    return (move.day, move.segment_id, move.scope, move.subject_id, verb)
+
+
+_USAGE_COLUMNS = (
+    Column("day", "day", "the UTC day"),
+    Column("kind", "text", "event, feature, or all for anything"),
+    Column("name", "text", "the event or the feature; empty for all"),
+    Column("users", "integer", "the users who did it"),
+    Column("accounts", "integer", "the accounts in which a user did it"),
+    Column("used_accounts", "integer", "accounts that did it in the 28 days until the end of day"),
+    Column("started_accounts", "integer", "those of them that had never done it before"),
+    Column("stopped_accounts", "integer", "accounts that stopped in these days"),
+)
+
+
+def _read_usage(span: Span, after: int) -> Chunk:
+    product_id = span.score_set.product_id
+    features = dict(Feature.objects.filter(product=product_id).values_list("pk", "name"))
+    events = dict(EventName.objects.filter(product=product_id).values_list("pk", "name"))
+
+    def to_row(row: UsageDay) -> Row:
+        kind = "feature" if row.feature_id else "event" if row.event_name_id else "all"
+        name = features.get(row.feature_id) or events.get(row.event_name_id) or ""
+        sums = (row.used_accounts, row.started_accounts, row.stopped_accounts)
+        return (row.day, kind, name, row.users, row.accounts, *sums)
+
+    rows = _of_days(UsageDay.objects.filter(product=product_id), span, after)
+    return _read_days(rows, _DAYS_PER_FETCH, to_row, "feature_id", "event_name_id")
+
+
 TABLES: dict[Table, TableInfo] = {
     Table.ACCOUNTS: _subject_table("account", _ACCOUNT_COLUMNS),
     Table.USERS: _subject_table("user", _USER_COLUMNS),
@@ -349,6 +411,8 @@ TABLES: dict[Table, TableInfo] = {
     Table.USER_SCORES: TableInfo("user", _SCORE_COLUMNS, _day_scores("user")),
     Table.LICENSE_EVENTS: TableInfo("account", _EVENT_COLUMNS, _read_events),
     Table.TRENDS: TableInfo("account", _TREND_COLUMNS, _read_trends),
+    Table.SEGMENT_MOVES: TableInfo("account", _MOVE_COLUMNS, _read_moves),
+    Table.USAGE: TableInfo("account", _USAGE_COLUMNS, _read_usage),
 }
 
 

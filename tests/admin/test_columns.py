@@ -79,6 +79,9 @@ EXPORTED = {
     "users integer, daily_users integer, weekly_users integer, user_mean number, "
     "user_median number, user_bands json, seats integer, active_seats integer, entered integer, "
     "left integer",
+    Table.SEGMENT_MOVES: "day day, segment_id integer, scope text, id integer, move text",
+    Table.USAGE: "day day, kind text, name text, users integer, accounts integer, "
+    "used_accounts integer, started_accounts integer, stopped_accounts integer",
 }
 
 

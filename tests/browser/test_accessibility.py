@@ -37,6 +37,7 @@ LEFT_OUT = (
 OF_ANYBODY = (
     *("/admin/login/", "/invite/", "/nothing", "/docs"),
     *("/docs/guides/sending-data", "/docs/guides/scaling", "/docs/guides/admin"),
+    "/docs/guides/?q=slack",
 )
 # Answers to what went wrong, which no URL shows by itself.
 ERRORS = ("403", "403_csrf", "413", "500", "503")
@@ -70,10 +71,12 @@ def of_both_themes(browser: Browser, script: str, place: str) -> list[Any]:
     """The violations on the page that is open."""
     browser.driver.execute_script(script)
     problems: list[Any] = []
-    for scheme in ("light", "dark"):
-        browser.prefer(scheme)
-        browser.wait_until(lambda: bool(browser.driver.execute_script(IS_SETTLED)))
-        problems += [(place, scheme, *violation) for violation in violations(browser)]
+    for width in (*OTHER_WIDTHS, WIDE) if ALL_WIDTHS else (WIDE,):
+        browser.resize(width)
+        for scheme in ("light", "dark"):
+            browser.prefer(scheme)
+            browser.wait_until(lambda: bool(browser.driver.execute_script(IS_SETTLED)))
+            problems += [(place, width, scheme, *each) for each in violations(browser)]
     return problems
 
 

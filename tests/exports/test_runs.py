@@ -13,7 +13,15 @@ from django.db.models import Q
 from core import retention
 from core.database import nodes
 from core.models import Job
-from engagement.models import Account, Product, SavedView, Segment, Workspace
+from engagement.models import (
+    Account,
+    EventName,
+    Feature,
+    Product,
+    SavedView,
+    Segment,
+    Workspace,
+)
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from exports import cursors, files, manifest, runs, tables
@@ -35,7 +43,7 @@ from tests.license_events import add_event
 from tests.notifications.rows import Clock
 from tests.readapi.scored import fill
 from tests.readapi.test_changes import happen
-from trends.models import WHOLE, DayFigures
+from trends.models import WHOLE, DayFigures, SegmentMove, UsageDay
 
 State = ExportRun.State
 
@@ -546,7 +554,7 @@ def test_runs_are_kept_for_a_bounded_time(acme: Product, memory: MemoryStore, cl
 def test_trends_are_a_table_with_all_days_in_each_run(
     acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "_TREND_DAYS_PER_FETCH", 2)
+    monkeypatch.setattr(tables, "_DAYS_PER_FETCH", 2)
     workspace = some_history(acme)
     for segment_id in (WHOLE, 7):
         DayFigures.objects.bulk_create(
@@ -574,6 +582,60 @@ def test_trends_are_a_table_with_all_days_in_each_run(
         assert (rows[-1]["weekly_accounts"], rows[-1]["account_mean"]) == ("99", "40.5")
         assert json.loads(rows[-1]["account_bands"]) == [1] * 10 and rows[-1]["seats"] == ""
         export.refresh_from_db()
+
+
+def test_moves_come_once_and_the_use_of_events_in_each_run(
+    acme: Product,
+    globex: Product,
+    memory: MemoryStore,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tables, "_DAYS_PER_FETCH", 1)
+    workspace, theirs = some_history(acme), some_history(globex)
+    segments = [
+        a_segment(each, "account", "Mine", trait="x", operator="is_set")
+        for each in (workspace, theirs)
+    ]
+    feature = Feature.objects.create(product=acme, name="Reports")
+    (event, *_) = EventName.objects.filter(product=acme).order_by("pk")
+
+    def happen(ago: int, product: Product, segment: Segment) -> None:
+        day = NOON.date() - timedelta(days=ago)
+        move = {"product": product, "segment_id": segment.pk, "scope": "account", "day": day}
+        SegmentMove.objects.create(**move, subject_id=ago, is_entry=ago % 2 == 0)
+        for number, ids in enumerate(({}, {"feature_id": feature.pk}, {"event_name_id": event.pk})):
+            UsageDay.objects.create(product=product, day=day, users=number, accounts=ago, **ids)
+
+    for product, segment in zip((acme, globex), segments, strict=True):
+        for ago in (3, 2):
+            happen(ago, product, segment)
+    both = [Table.SEGMENT_MOVES, Table.USAGE]
+    export = an_export(acme, tables=both, extent=Extent.CHANGES)
+
+    def load() -> list[list[list[str]]]:
+        export.refresh_from_db()
+        folder = run_now(export, clock).folder
+        names = [f"{folder}/{table}-00001.csv.gz" for table in both]
+        return [[list(row.values()) for row in read_csv(memory.files[name])] for name in names]
+
+    mine = str(segments[0].pk)
+    moves, usage = load()
+    assert moves == [
+        ["2026-09-21", mine, "account", "3", "left"],
+        ["2026-09-22", mine, "account", "2", "entered"],
+    ]
+    day = [
+        ["all", "", "0", "2", "", "", ""],
+        ["event", event.name, "2", "2", "", "", ""],
+        ["feature", "Reports", "1", "2", "", "", ""],
+    ]
+    assert usage[3:] == [["2026-09-22", *row] for row in day] and len(usage) == 6
+    # A run of changes has the moves since, and all days of use.
+    rescore(NOON + timedelta(days=1))
+    happen(0, acme, segments[0])
+    moves, usage = load()
+    assert moves == [["2026-09-24", mine, "account", "0", "entered"]] and len(usage) == 9
 
 
 def test_an_export_of_a_segment_or_a_view_has_its_rows_and_no_others(
