@@ -6,6 +6,7 @@
     eds.py list accounts sort=score min_score=50 trait=plan:pro --table
     eds.py get accounts 17 expand=traits,history
     eds.py list timeline --account 17 kinds=alarm,license
+    eds.py list timeline --user 4
     eds.py export users expand=traits traits=plan,role > users.jsonl
     eds.py list backtests
     eds.py list chances order=day
@@ -31,8 +32,8 @@ from typing import Any
 
 import requests
 
-# Of one account.
-OF_ACCOUNT = ("timeline",)
+# Of one account, or of one user.
+OF_SUBJECT = ("timeline",)
 # Of one workspace: lists without single records.
 OF_WORKSPACE = ("backtests", "chances", "changes", "cohorts", "features", "forecasts", "trends")
 RESOURCES = ("workspaces", "accounts", "users", "segments")
@@ -220,7 +221,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     ):
         command = commands.add_parser(name, help=help)
         command.add_argument(
-            "resource", choices=OF_COMMAND.get(name, RESOURCES + OF_WORKSPACE + OF_ACCOUNT)
+            "resource", choices=OF_COMMAND.get(name, RESOURCES + OF_WORKSPACE + OF_SUBJECT)
         )
         if name == "get":
             command.add_argument("id", type=int)
@@ -228,6 +229,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         command.add_argument("--workspace", default=os.environ.get("EDS_WORKSPACE"))
         if name in ("list", "export"):
             command.add_argument("--account", type=int, help="the ID of the account")
+            command.add_argument("--user", type=int, help="the ID of the user")
         command.add_argument("--table", action="store_true", help="a table instead of JSON lines")
         if name == "list":
             command.add_argument("--top", type=int, default=0, help="at most this many records")
@@ -260,10 +262,13 @@ def main(arguments: Sequence[str] | None = None, env: Mapping[str, str] = os.env
         if options.resource in OF_WORKSPACE:
             workspace = options.workspace or client.workspace()
             options.path = f"/v2/workspaces/{workspace}/{options.resource}"
-        elif options.resource in OF_ACCOUNT and options.account is None:
-            raise ApiError(f"--account is required for {options.resource}.")
-        elif options.resource in OF_ACCOUNT:
-            options.path = f"/v2/accounts/{options.account}/{options.resource}"
+        elif options.resource in OF_SUBJECT and (options.account is None) == (options.user is None):
+            raise ApiError(f"Either --account or --user is required for {options.resource}.")
+        elif options.resource in OF_SUBJECT:
+            about = (
+                f"accounts/{options.account}" if options.user is None else f"users/{options.user}"
+            )
+            options.path = f"/v2/{about}/{options.resource}"
             options.parameters.append(("workspace_id", options.workspace or client.workspace()))
         elif options.resource != "workspaces":
             options.parameters.append(("workspace_id", options.workspace or client.workspace()))

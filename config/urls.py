@@ -79,6 +79,11 @@ urlpatterns = [
     ),
     path("v2/users", readapi.UserList.as_view(), name="v2_users"),
     path("v2/users/<int:user_id>", readapi.UserDetail.as_view(), name="v2_user"),
+    path(
+        "v2/users/<int:user_id>/timeline",
+        readapi.UserTimeline.as_view(),
+        name="v2_user_timeline",
+    ),
     path("v2/segments", readapi.SegmentList.as_view(), name="v2_segments"),
     path("v2/segments/<int:segment_id>", readapi.SegmentDetail.as_view(), name="v2_segment"),
     path(

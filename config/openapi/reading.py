@@ -220,6 +220,14 @@ OPERATIONS = [
         examples.single_record(examples.EXPANDED_USER, *views.UserDetail.EXPANSIONS),
     ),
     ReadOperation(
+        views.UserTimeline,
+        "listUserTimeline",
+        "List what happened to a user",
+        "Users",
+        Page[records.TimelineEntry],
+        examples.page(examples.TIMELINE_ENTRY, "users/4/timeline?workspace_id=1"),
+    ),
+    ReadOperation(
         views.SegmentList,
         "listSegments",
         "List segments",

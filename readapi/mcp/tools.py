@@ -32,13 +32,13 @@ from readapi.views.forecasts import ForecastList
 from readapi.views.license_events import LicenseEventList
 from readapi.views.rankings import ACCOUNTS, USERS, Ranking
 from readapi.views.segments import SegmentList, SegmentMembers
-from readapi.views.timeline import AccountTimeline
+from readapi.views.timeline import AccountTimeline, UserTimeline
 from readapi.views.trends import TrendList
 from readapi.views.users import UserDetail, UserList
 from readapi.views.workspaces import WorkspaceList
 from trends.changes.results import Cadence
 from trends.reading import Interval
-from trends.timeline.entries import EntryKind
+from trends.timeline.reading import kinds_of
 
 Json = dict[str, Any]
 MAX_MATCHES = 20
@@ -318,6 +318,13 @@ _INSIGHT: Json = {
 }
 _ACCOUNT_ID: Json = {"account_id": {"type": "integer", "description": "The account's id."}}
 _USER_ID: Json = {"user_id": {"type": "integer", "description": "The user's id."}}
+
+
+def _kinds_of(scope: Scope) -> Json:
+    kinds = {"type": "array", "items": {"type": "string", "enum": list(kinds_of(scope))}}
+    return {"kinds": {**kinds, "description": "Only these, by default all."}}
+
+
 _SEGMENT_ID: Json = {"segment_id": {"type": "integer", "description": "The segment's id."}}
 
 _TOOLS = [
@@ -370,19 +377,21 @@ _TOOLS = [
         "What happened to an account in the last year, the latest day first: alarms begun and "
         "ended, moves of its score, license events, segments entered and left, users who came and "
         "were last seen, and changes of how the workspace scores.",
-        {
-            **_WORKSPACE,
-            **_ACCOUNT_ID,
-            "kinds": {
-                "type": "array",
-                "items": {"type": "string", "enum": list(EntryKind)},
-                "description": "Only these, by default all.",
-            },
-            **_PAGES,
-        },
+        {**_WORKSPACE, **_ACCOUNT_ID, **_kinds_of("account"), **_PAGES},
         ("account_id",),
         schemas.page_of(records.TimelineEntry),
         lambda call: _read(AccountTimeline, call, ("account_id",)),
+    ),
+    Tool(
+        "what_happened_to_user",
+        "What happened to a user",
+        "What happened to a user in the last year, the latest day first: moves of the score, "
+        "segments entered and left, the accounts that the user came to, and changes of how the "
+        "workspace scores.",
+        {**_WORKSPACE, **_USER_ID, **_kinds_of("user"), **_PAGES},
+        ("user_id",),
+        schemas.page_of(records.TimelineEntry),
+        lambda call: _read(UserTimeline, call, ("user_id",)),
     ),
     Tool(
         "explain_user",

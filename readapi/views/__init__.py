@@ -11,7 +11,7 @@ from readapi.views.forecasts import ForecastList
 from readapi.views.legacy import LegacyAccountView
 from readapi.views.license_events import LicenseEventList
 from readapi.views.segments import SegmentDetail, SegmentList, SegmentMembers
-from readapi.views.timeline import AccountTimeline
+from readapi.views.timeline import AccountTimeline, UserTimeline
 from readapi.views.trends import TrendList
 from readapi.views.users import UserDetail, UserList
 from readapi.views.workspaces import WorkspaceDetail, WorkspaceList
@@ -36,6 +36,7 @@ __all__ = [
     "UnknownPathView",
     "UserDetail",
     "UserList",
+    "UserTimeline",
     "WorkspaceDetail",
     "WorkspaceList",
 ]

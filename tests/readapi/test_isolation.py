@@ -45,6 +45,7 @@ IN_ACMES_WORKSPACE = [
     "/v2/users?workspace_id={workspace}&match_type=plan&match_value=pro",
     "/v2/users?workspace_id={workspace}&segment_id={segment}&expand=traits,metrics",
     "/v2/users/{user}?workspace_id={workspace}",
+    "/v2/users/{user}/timeline?workspace_id={workspace}",
     "/v2/users/{user}?workspace_id={workspace}&expand=traits&traits=plan",
     "/v2/users/{user}?workspace_id={workspace}&expand=segments,events,history",
     "/v2/segments?workspace_id={workspace}&expand=counts",
@@ -58,6 +59,7 @@ IN_ACMES_WORKSPACE = [
 ACMES_IDS_IN_GLOBEX_WORKSPACE = [
     "/v2/accounts/{account}?workspace_id={globex_workspace}",
     "/v2/users/{user}?workspace_id={globex_workspace}",
+    "/v2/users/{user}/timeline?workspace_id={globex_workspace}",
     "/v2/accounts/{account}/users?workspace_id={globex_workspace}",
     "/v2/accounts/{account}/timeline?workspace_id={globex_workspace}",
     "/v2/workspaces/{globex_workspace}/changes?segment_id={account_segment}",

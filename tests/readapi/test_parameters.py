@@ -37,6 +37,8 @@ ACCEPTED: dict[str, list[str]] = {
         *LOOK_UP,
         "domain",
         "segment_id",
+        "owner",
+        "tag",
         "insight",
         "activity",
         "license_event",
@@ -48,6 +50,7 @@ ACCEPTED: dict[str, list[str]] = {
     "/v2/accounts/{account}/timeline": ["workspace_id", "kinds", *PAGING],
     "/v2/users": ["workspace_id", *LOOK_UP, "email", "segment_id", *CHANGES],
     "/v2/users/{user}": ["workspace_id", "expand", "traits"],
+    "/v2/users/{user}/timeline": ["workspace_id", "kinds", *PAGING],
     "/v2/segments": [
         *("workspace_id", "scope", "exclude_defaults", "expand", "limit", "offset", "cursor")
     ],

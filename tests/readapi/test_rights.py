@@ -47,6 +47,7 @@ READ: dict[str, tuple[str, set[str]]] = {
         "/v2/users/{user}?workspace_id={workspace}&expand=segments,events,history",
         {USER},
     ),
+    "UserTimeline": ("/v2/users/{user}/timeline?workspace_id={workspace}", {ACCOUNT, USER}),
     "SegmentList": ("/v2/segments?workspace_id={workspace}&expand=counts", {ANY}),
     "SegmentDetail": ("/v2/segments/{segment}?workspace_id={workspace}", {ANY}),
     "SegmentMembers": ("/v2/segments/{segment}/members?workspace_id={workspace}", {USER}),

@@ -373,6 +373,28 @@ def test_the_read_api_pages_both_ways_without_names(
     assert refused.json()["error"]["message"].startswith("kinds accepts: alarm, score")
 
 
+def test_the_read_api_has_the_timeline_of_a_user(
+    acme: Product, full_workspace: Workspace, acme_reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("readapi.views.timeline.timezone", SimpleNamespace(now=lambda: NOON))
+    user = User.objects.get(external_id="ann")
+    address, scope = f"/v2/users/{user.pk}/timeline", {"workspace_id": full_workspace.pk}
+    row = UserEngagement.objects.get(score_set=full_workspace.scores_id, user=user)
+    expected = [
+        {"day": str(e.day), "kind": e.kind, "type": e.type, "text": f"{e.text}."}
+        for e in timeline(full_workspace, row, user, TODAY)
+    ]
+    assert acme_reads(address, **scope, limit=100).json()["data"] == expected
+    assert "Came to the account Initech." in {entry["text"] for entry in expected}
+    first = acme_reads(address, **scope, limit=1).json()
+    second = acme_reads(first["_links"]["next"]).json()
+    assert first["data"] + second["data"] == expected[:2]
+    people = acme_reads(address, **scope, kinds="people").json()["data"]
+    assert people == [entry for entry in expected if entry["kind"] == "people"]
+    refused = acme_reads(address, **scope, kinds="license").json()["error"]["message"]
+    assert refused == "kinds accepts: score, segment, people, scoring."
+
+
 # --- Pages ----------------------------------------------------------------------------------
 
 
