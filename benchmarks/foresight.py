@@ -154,6 +154,8 @@ def measure(options: argparse.Namespace) -> Report:
         database.execute("DELETE FROM outcomes_licenserevision WHERE product_id = %s", [product])
         for day in ("now", "tomorrow"):
             yield from _look_results(service, product, f"no licenses, {day}", day)
+        # The server has closed the connection meanwhile.
+        person.client.close()
         path = next(path for name, path, _ in own["pages"] if name == "evaluations")
         seconds = [person.client.seconds(path) for _ in range(PAGE_ROUNDS)]
         longest = round(max(seconds), 3)

@@ -473,11 +473,11 @@ def forecast_past(product_id: str) -> dict[str, Any]:
         for name in ("forecast", "chances")
     )
     # A month of which all terms are ahead: of the present one, few are on its last days.
-    later = f"{month_after(first_day, 3):%Y-%m}"
+    later = f"month={month_after(first_day, 3):%Y-%m}&page=200"
     return {
         "pages": [
             ("renewals", f"{renewals}?past={first_day:%Y-%m}", "who made the difference"),
-            ("renewals, a later page", f"{renewals}?month={later}&page=200&measure=seats", 'rel="prev"'),
+            ("renewals, a later page", f"{renewals}?{later}&measure=seats", 'rel="prev"'),
             ("evaluations", evaluations, "How good such chances were"),
             ("evaluations, a later page", f"{evaluations}?page=150", 'rel="prev"'),
         ]

@@ -8,7 +8,7 @@ from pathlib import Path
 from django.core.management.base import CommandError
 
 from harness.processes import Failed
-from harness.report import Report, Result, display, finish
+from harness.report import Report, Result, Table, display, finish
 
 
 def run_command(
@@ -22,9 +22,13 @@ def run_command(
     arguments(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to FILE")
     options = parser.parse_args()
+    parts: list[Result | Table] = []
     try:
-        parts = list(measure(options))
+        for part in measure(options):
+            parts.append(part)
     except (Failed, CommandError) as error:
+        # What was measured until then is not lost.
+        finish(parts, name, None)
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit(130)
