@@ -70,20 +70,16 @@ def _activity(chance: np.random.Generator, start: int, age: int) -> tuple[float,
     names = min(NAMES, 1 + int(chance.poisson(breadth * np.log1p(user_days))))
     last = int(np.flatnonzero(active.any(axis=0))[-1])
     tenure = age + (int(chance.exponential(200)) if chance.random() < 0.2 else 0)
-    return (
-        int(active[:, -7:].sum()),
-        user_days,
-        int(active.any(axis=1).sum()),
-        names,
-        age - last,
-        tenure,
-        seats if chance.random() < 0.9 else float("nan"),
-    )
+    users = int(active.any(axis=1).sum())
+    known_seats = seats if chance.random() < 0.9 else float("nan")
+    share = float(np.minimum(users / known_seats, 1.0))
+    week = int(active[:, -7:].sum())
+    return (week, user_days, users, names, age - last, tenure, known_seats, share)
 
 
 def _odds(rows: Array, decision: str) -> Array:
     """The log-odds, without what all share."""
-    week, total, users, names, idle, _, seats = rows.T
+    week, total, users, names, idle, _, seats, _ = rows.T
     odds: Array
     if decision == "team":
         odds = 0.9 * np.log(users + 0.5) + 0.25 * (names - 4)

@@ -4,6 +4,7 @@ Only events that the workspace scores count, of days until then. Audiences are l
 scores: identified users count, as they are now.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from typing import LiteralString
@@ -22,7 +23,7 @@ from outcomes.past_scores.days import (
 from outcomes.past_scores.scores import Pair
 
 PAIRS_PER_STATEMENT = 500
-# In the order of ``Feature``, without the seats, which no activity tells.
+# In the order of ``Feature``, without what needs the seats, which no activity tells.
 Values = tuple[float, float, float, float, float, float]
 
 # The last 30 days, a row for each user and event name first: users and weights are then looked up
@@ -84,6 +85,15 @@ def load_features(
         for account_id, day, *numbers in rows:
             features[account_id, day] = _values(day, *numbers)
     return features
+
+
+def with_seats(values: Values, seats: int | None) -> tuple[float, ...]:
+    """All features, in their order. What is not known is NaN."""
+    if seats is None or seats < 0:
+        return (*values, math.nan, math.nan)
+    # No curve of the users and of the seats by themselves tells the share. Whether more people use
+    # it than have seats is left to them.
+    return (*values, seats, min(values[2] / seats, 1.0) if seats else math.nan)
 
 
 def _values(

@@ -17,8 +17,9 @@ from engagement.models import ScoreSet, Workspace
 from outcomes.chances import cases as all_cases
 from outcomes.chances import storage
 from outcomes.chances.cases import Place, RunningCase, day_of_past
-from outcomes.chances.features import load_features
+from outcomes.chances.features import load_features, with_seats
 from outcomes.chances.model import (
+    FEATURES,
     Chances,
     Model,
     PastCases,
@@ -57,13 +58,9 @@ def past_cases(
     features = load_features(score_set, [(outcome.account_id, day) for day, outcome in pairs])
     own = [pair for pair in pairs if (pair[1].account_id, pair[0]) in features]
     values = [
-        (*features[outcome.account_id, day], _seats(outcome.seats_on(day))) for day, outcome in own
+        with_seats(features[outcome.account_id, day], outcome.seats_on(day)) for day, outcome in own
     ]
     return as_past_cases([outcome for _, outcome in own], [day for day, _ in own], values)
-
-
-def _seats(seats: int | None) -> float:
-    return float("nan") if seats is None or seats < 0 else float(seats)
 
 
 @dataclass
@@ -107,7 +104,11 @@ class Look:
         latest = storage.models(self.workspace, self.kind).get(self.age)
         is_of_licenses = self.kind in licenses.KINDS
         revision = licenses.revision_of(self.workspace.product_id) if is_of_licenses else None
-        if latest and not (is_first and self._is_outdated(latest, revision)):
+        if (
+            latest
+            and self._knows_all_features(latest)
+            and not (is_first and self._is_outdated(latest, revision))
+        ):
             return latest
         model = learn(self._past, np.arange(len(self._past.is_good)))
         row = ChanceModel(
@@ -126,6 +127,10 @@ class Look:
         with run.holding(self.job):
             row.save()
         return row
+
+    def _knows_all_features(self, row: ChanceModel) -> bool:
+        """Whether this release can use the model: an earlier one knew fewer features."""
+        return row.coefficients is None or len(row.coefficients["means"]) == len(FEATURES)
 
     def _is_outdated(self, row: ChanceModel, revision: int | None) -> bool:
         if row.score_set_id != self.score_set.pk:
@@ -146,7 +151,7 @@ class Look:
         if not own or not row.outcomes:
             return []
         values = np.array(
-            [(*features[case.account_id, case.until], _seats(case.seats)) for case in own], float
+            [with_seats(features[case.account_id, case.until], case.seats) for case in own], float
         )
         chances, why = self._chances(row, values)
         return [

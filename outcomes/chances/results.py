@@ -24,6 +24,8 @@ class Feature(StrEnum):
     IDLE_DAYS = "idle_days"
     AGE_DAYS = "age_days"
     SEATS = "seats"
+    # The share of the seats that these users are, 1 at most.
+    LICENSE_UTILIZATION = "license_utilization"
 
 
 class Fact(msgspec.Struct, frozen=True):

@@ -78,13 +78,15 @@ _FEATURES = {
     Feature.IDLE_DAYS: ("day since the last event", "days since the last event"),
     Feature.AGE_DAYS: ("day since it was created", "days since it was created"),
     Feature.SEATS: ("seat", "seats"),
+    Feature.LICENSE_UTILIZATION: ("of the seats in use", "of the seats in use"),
 }
 
 
 def fact_text(fact: Fact) -> str:
     """The account's number beside the usual one, like "2 active users; usual 5"."""
     unit = _FEATURES[fact.feature][fact.value != 1]
-    return f"{fact.value:,.0f} {unit}; usual {fact.usual:,.0f}"
+    style = ".0%" if fact.feature is Feature.LICENSE_UTILIZATION else ",.0f"
+    return f"{fact.value:{style}} {unit}; usual {fact.usual:{style}}"
 
 
 def effect_text(effect: float) -> str:

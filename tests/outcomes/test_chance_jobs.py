@@ -212,6 +212,17 @@ def test_it_is_looked_at_each_night_and_after_changes(world: World) -> None:
     assert version_of(world) > version, "other events count"
 
 
+def test_a_model_that_knew_fewer_features_is_fitted_again(world: World) -> None:
+    """Nothing else is new that night: with all features, it would stay."""
+    work(NOON)
+    version = version_of(world)
+    for model in ChanceModel.objects.exclude(coefficients=None):
+        assert model.coefficients["means"].pop() is not None
+        model.save(update_fields=["coefficients"])
+    assert work(NOON + timedelta(hours=12))
+    assert version_of(world) > version
+
+
 def test_what_is_decided_answered_or_gone_has_no_chance(world: World) -> None:
     work(NOON)
     assert set(chances(world)) == {"of eager", "of idle"}

@@ -1,6 +1,7 @@
 """What is known of an account on a day, and what is being decided about it."""
 
 from datetime import date
+from math import nan
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from engagement.models import Account, DailyCount, Product, User, Workspace
 from engagement.rescoring.what_if import ScoringDefinition
 from outcomes.chances import cases, features
 from outcomes.chances.cases import AGES, RunningCase, day_of_past, kinds_of, running
-from outcomes.chances.features import load_features
+from outcomes.chances.features import load_features, with_seats
+from outcomes.chances.results import Fact, Feature
+from outcomes.chances.texts import fact_text
 from outcomes.kinds import Kind, Outcome
 from outcomes.sources import licenses
 from outcomes.sources.licenses import OutcomeRow
@@ -120,6 +123,30 @@ def test_users_count_as_they_are_identified_now(acme: Product, globex: Product) 
     assert load_features(current_set(world), pairs) == {pairs[0]: (1, 2, 1, 1, 3, 200)}
     Account.objects.filter(pk=world.accounts["hooli"]).update(is_identified=False)
     assert load_features(current_set(world), pairs) == {}
+
+
+@each(
+    ("seats", "expected"),
+    [
+        (40, (40, 0.1)),
+        (4, (4, 1)),
+        (3, (3, 1)),
+        (0, (0, nan)),
+        (None, (nan, nan)),
+        (-1, (nan, nan)),
+    ],
+)
+def test_seats_and_the_share_in_use_follow_the_other_features(
+    seats: int | None, expected: tuple[float, float]
+) -> None:
+    values = with_seats((9, 20, 4, 5, 1, 30), seats)
+    assert len(values) == len(Feature) and values[:6] == (9, 20, 4, 5, 1, 30)
+    assert values[6:] == pytest.approx(expected, nan_ok=True)
+
+
+def test_the_share_of_the_seats_is_told_in_percent() -> None:
+    fact = Fact(Feature.LICENSE_UTILIZATION, 0.4, 0.55, -0.12)
+    assert fact_text(fact) == "40% of the seats in use; usual 55%"
 
 
 def test_many_accounts_are_read_in_parts(acme: Product, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,11 +157,12 @@ def test_too_few_of_a_class_teach_nothing(good: int, bad: int, is_enough: bool) 
     assert (learn(cases_of(values, is_good), np.arange(good + bad)) is not None) == is_enough
 
 
-@each("values", [np.full((60, 7), 3.0), np.zeros((60, 7)), np.full((60, 7), np.nan)])
-def test_features_that_are_all_equal_or_unknown_give_the_share(values: Array) -> None:
+@each("value", [3.0, 0.0, np.nan])
+def test_features_that_are_all_equal_or_unknown_give_the_share(value: float) -> None:
+    values = np.full((60, len(FEATURES)), value)
     cases = cases_of(values, np.arange(60) % 3 == 0)
     model = model_of(cases)
-    others = np.array([[1e9] * 7, [0.0] * 7, [np.nan] * 7])
+    others = np.repeat([[1e9], [0.0], [np.nan]], len(FEATURES), axis=1)
     for chances in (predict(model, values), predict(model, others)):
         assert chances.value == pytest.approx(1 / 3, abs=1e-6)
         assert np.isfinite(chances.low).all() and np.isfinite(chances.high).all()
@@ -173,7 +174,7 @@ def test_what_is_unknown_or_beyond_all_past_cases_stays_finite() -> None:
     values = cases.values.copy()
     values[::2, -1] = np.nan
     model = model_of(cases_of(values, cases.is_good))
-    others = np.array([[np.nan] * 7, [0.0] * 7, [1e15] * 7])
+    others = np.repeat([[np.nan], [0.0], [1e15]], len(FEATURES), axis=1)
     chances = predict(model, others)
     assert all(np.isfinite(column).all() for column in chances)
     for own in evidence(model, others, cases):
