@@ -6,6 +6,7 @@ import argparse
 import multiprocessing
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -42,9 +43,10 @@ WALKS = {
 }
 
 
-def quarters(seed: int) -> Iterator[tuple[str, bool, float]]:
-    """A quarter of each world: whether its interval held, and how wide it was."""
-    for name, world in WORLDS.items():
+def quarters(seed: int, only: str = "") -> Iterator[tuple[str, bool, float]]:
+    """A quarter of each world whose name has *only* in it: whether its interval held, and how wide
+    it was."""
+    for name, world in _with_name(WORLDS, only):
         own = list(months(world, HISTORY + 3, seed))
         spreads = believed_spreads(month.count for month in own[:HISTORY])
         quarter = own[HISTORY:]
@@ -59,9 +61,9 @@ def quarters(seed: int) -> Iterator[tuple[str, bool, float]]:
         yield name, sums.low <= renewed <= sums.high, (sums.high - sums.low) / sums.due
 
 
-def walks(seed: int) -> Iterator[tuple[str, bool, float]]:
+def walks(seed: int, only: str = "") -> Iterator[tuple[str, bool, float]]:
     """Five years: each month is forecast by what was known when it began, and judged later."""
-    for name, world in WALKS.items():
+    for name, world in _with_name(WALKS, only):
         past: list[PastCount] = []
         for number, month in enumerate(months(world, 12 * YEARS, seed)):
             spreads = believed_spreads(past[-36:])
@@ -70,10 +72,15 @@ def walks(seed: int) -> Iterator[tuple[str, bool, float]]:
             past.append(month.count)
 
 
-def _worlds_of(seed: int) -> list[tuple[str, str, bool, float]]:
+def _with_name(worlds: dict[str, World], only: str) -> list[tuple[str, World]]:
+    return [(name, world) for name, world in worlds.items() if only in name]
+
+
+def _worlds_of(only: str, seed: int) -> list[tuple[str, str, bool, float]]:
+    with_walks = seed % 10 == 0
     return [
-        *(("a quarter", *rows_of) for rows_of in quarters(seed)),
-        *(("five years", *rows_of) for rows_of in (walks(seed) if seed % 10 == 0 else ())),
+        *(("a quarter", *rows_of) for rows_of in quarters(seed, only)),
+        *(("five years", *rows_of) for rows_of in (walks(seed, only) if with_walks else ())),
     ]
 
 
@@ -81,7 +88,8 @@ def measure(options: argparse.Namespace) -> Report:
     rows_of: dict[tuple[str, str], list[tuple[bool, float]]] = defaultdict(list)
     seeds = range(options.seed, options.seed + options.worlds)
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        for number, world in enumerate(pool.imap_unordered(_worlds_of, seeds), 1):
+        worlds = pool.imap_unordered(partial(_worlds_of, options.only), seeds)
+        for number, world in enumerate(worlds, 1):
             progress(f"{number} of {options.worlds} seeds")
             for part, name, is_within, width in world:
                 rows_of[part, name].append((is_within, width))
@@ -106,6 +114,7 @@ def measure(options: argparse.Namespace) -> Report:
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--worlds", type=int, default=200, help="quarters of each world")
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--only", default="", metavar="TEXT", help="worlds with this in their name")
     parser.add_argument("--processes", type=int, default=2, help="worlds at a time")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the coverage to FILE")
 
