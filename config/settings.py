@@ -248,6 +248,7 @@ TEMPLATES = [
 ]
 
 STATIC_URL = f"static/{static_files.release_digest(BASE_DIR)}/"
+STATICFILES_DIRS = [("guides", BASE_DIR / "docs" / "images")]
 # WhiteNoise serves the packages' own files, so a first start needs no collectstatic.
 WHITENOISE_USE_FINDERS = True
 STATICFILES_FINDERS = [

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.contrib import admin
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
@@ -82,7 +83,6 @@ def render_guide(name: str) -> Guide:
         elif token.type == "fence":
             # The page's script adds a button to copy it.
             token.attrSet("data-copy", "")
-    tokens = _without_empty_paragraphs(tokens)
     html = markdown.renderer.render(tokens, markdown.options, {})
     html = html.replace("<table>", '<div class="eds-guide-table" tabindex="0"><table>')
     # A table without heads has cells in their place.
@@ -100,7 +100,8 @@ def _take_title(tokens: list[Token]) -> str:
 
 
 def _link_guides(tokens: list[Token]) -> list[Token]:
-    """The tokens, with links to other guides, and without links to what is no guide."""
+    """The tokens, with links to other guides, and without links to what is no guide. Images are
+    static files."""
     linked: list[Token] = []
     removed_chars = 0
     for token in tokens:
@@ -115,23 +116,11 @@ def _link_guides(tokens: list[Token]) -> list[Token]:
             removed_chars -= 1
             continue
         elif token.type == "image":
-            continue
+            name = str(token.attrGet("src")).removeprefix("images/")
+            token.attrSet("src", static(f"guides/{name}"))
+            token.attrSet("loading", "lazy")
         linked.append(token)
     return linked
-
-
-def _without_empty_paragraphs(tokens: list[Token]) -> list[Token]:
-    """The tokens without the paragraphs that had nothing but an image."""
-    empty = {
-        place
-        for place, token in enumerate(tokens)
-        if token.type == "inline" and token.content and not token.children
-    }
-    return [
-        token
-        for place, token in enumerate(tokens)
-        if empty.isdisjoint({place - 1, place, place + 1})
-    ]
 
 
 def _guide_href(href: str) -> str | None:

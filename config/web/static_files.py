@@ -14,11 +14,12 @@ DIGEST_LENGTH = 12
 
 
 def release_digest(base: Path) -> str:
-    """A digest of our own static files and of the packages' versions."""
+    """A digest of our own static files, of the images of guides, and of the packages' versions."""
     digest = sha256()
     for name in PACKAGES:
         digest.update(f"{name} {version(name)}\n".encode())
-    for path in sorted(base.glob("*/static/**/*")):
+    own = [*base.glob("*/static/**/*"), *base.glob("docs/images/*")]
+    for path in sorted(own):
         if path.is_file():
             digest.update(f"{path.relative_to(base)}\n".encode())
             digest.update(path.read_bytes())

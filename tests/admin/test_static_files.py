@@ -57,5 +57,10 @@ def test_a_changed_file_changes_the_urls(tmp_path: Path) -> None:
     before = release_digest(tmp_path)
     assert before == release_digest(tmp_path)
     css.write_text("b {}")
-    assert release_digest(tmp_path) != before
+    changed = release_digest(tmp_path)
+    assert changed != before
+    image = tmp_path / "docs" / "images" / "own.svg"
+    image.parent.mkdir(parents=True)
+    image.write_text("<svg/>")
+    assert release_digest(tmp_path) != changed
     assert release_digest(settings.BASE_DIR) in settings.STATIC_URL

@@ -54,7 +54,7 @@ def test_links_lead_to_guides_and_to_headings_that_exist(pages: dict[str, str]) 
         for name, each in elements.items()
     }
     for name, each in elements.items():
-        assert not each.values("img", "src") and "<p></p>" not in pages[name]
+        assert "<p></p>" not in pages[name]
         for href in each.values("a", "href"):
             if href.startswith(("https://", "http://")):
                 continue
@@ -62,6 +62,20 @@ def test_links_lead_to_guides_and_to_headings_that_exist(pages: dict[str, str]) 
             guide = path.removeprefix("/docs/guides/") if path else name
             assert guide in pages or path in ("/docs", "/admin/"), (name, href)
             assert not anchor or anchor in anchors[guide], (name, href)
+
+
+def test_images_are_static_files_with_a_text(pages: dict[str, str], client: Client) -> None:
+    images = [
+        attributes
+        for html in pages.values()
+        for tag, attributes in Elements(html).found
+        if tag == "img"
+    ]
+    assert len(images) > 3 and all(len(image["alt"]) > 30 for image in images)
+    for url in {image["src"] for image in images}:
+        response = client.get(url)
+        assert response.status_code == 200
+        assert response["Content-Type"] in ("image/svg+xml", "image/png")
 
 
 def test_code_can_be_copied_and_tables_scroll(pages: dict[str, str]) -> None:
