@@ -29,6 +29,9 @@ from outcomes.sources import licenses
 JOB = "find chances"
 # Versions that nothing names any more stay as long.
 VERSIONS_KEPT = timedelta(days=7)
+# The chance of an account without licenses stays until it, or an end of its interval, moves by as
+# much. There may be a million: most would show another percent, and count as changed, each night.
+LEAST_MOVE = 0.03
 
 
 class ChanceRow(NamedTuple):
@@ -144,7 +147,6 @@ def _tell(workspace: Workspace, account_ids: set[int]) -> None:
         invalidate([workspace.scores_id] if workspace.scores_id else [])
 
 
-_COMPARED = ("is_share", "chance", "low", "high")
 # An account that was forgotten meanwhile gets no row.
 _UPSERT: LiteralString = f"""
     INSERT INTO engagement_accountchance AS c (product_id, workspace_id, kind, looked_on,
@@ -167,8 +169,8 @@ _IDENTIFIED: LiteralString = """
 
 
 def write(workspace: Workspace, kind: Kind, looked_on: date, rows: Sequence[ChanceRow]) -> None:
-    """Store the chances, in the caller's transaction (``writing``). Most move by less than people
-    see: the accounts of the others are stamped."""
+    """Store the chances, in the caller's transaction (``writing``). Accounts that show others then
+    are stamped."""
     account_ids = [row.account_id for row in rows]
     own = {"product": workspace.product_id, "accounts": account_ids}
     parameters = {
@@ -179,16 +181,37 @@ def write(workspace: Workspace, kind: Kind, looked_on: date, rows: Sequence[Chan
         "identified": [id for (id,) in sql.fetch(_IDENTIFIED, own)],
     }
     stored = running(workspace, kind).filter(account_id__in=account_ids)
+    keys = ("account_id", "license")
     before = {
-        (account_id, license): ShownChance.of(*values)
-        for account_id, license, *values in stored.values_list("account_id", "license", *_COMPARED)
+        (account_id, license): _Numbers(*numbers)
+        for account_id, license, *numbers in stored.values_list(*keys, *_Numbers._fields)
     }
+    if kind not in licenses.KINDS:
+        rows = [_without_small_moves(row, before.get(row[:2])) for row in rows]
     sql.execute(_UPSERT, {**parameters, **sql.arrays(rows, *ChanceRow._fields)})
-    _tell(workspace, {row.account_id for row in rows if before.get(row[:2]) != _as_shown(row)})
+    texts = {key: ShownChance.of(*numbers) for key, numbers in before.items()}
+    others = [row for row in rows if texts.get(row[:2]) != ShownChance.of(*_numbers(row))]
+    _tell(workspace, {row.account_id for row in others})
 
 
-def _as_shown(row: ChanceRow) -> ShownChance:
-    return ShownChance.of(row.is_share, row.chance, row.low, row.high)
+class _Numbers(NamedTuple):
+    is_share: bool
+    chance: float
+    low: float
+    high: float
+
+
+def _numbers(row: ChanceRow) -> _Numbers:
+    return _Numbers(row.is_share, row.chance, row.low, row.high)
+
+
+def _without_small_moves(row: ChanceRow, before: _Numbers | None) -> ChanceRow:
+    """The row, with the numbers that it had before if these have hardly moved."""
+    numbers = _numbers(row)
+    if before is None or numbers.is_share != before.is_share:
+        return row
+    moves = [abs(new - old) for new, old in zip(numbers[1:], before[1:], strict=True)]
+    return row if max(moves) >= LEAST_MOVE else row._replace(**before._asdict())
 
 
 # Beside what the look did not find: what is decided, answered, or gone since it began.

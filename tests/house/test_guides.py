@@ -74,7 +74,7 @@ def test_images_are_static_files_with_a_text(pages: dict[str, str], client: Clie
     assert len(images) > 3 and all(len(image["alt"]) > 30 for image in images)
     for url in {image["src"] for image in images}:
         response = client.get(url)
-        assert response.status_code == 200
+        assert response.status_code == 200 and b"".join(response)
         assert response["Content-Type"] in ("image/svg+xml", "image/png")
 
 

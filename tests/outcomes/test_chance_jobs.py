@@ -2,9 +2,11 @@
 
 import json
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
+from django.db import transaction
 
 from core.database import clocks
 from core.jobs import run
@@ -18,12 +20,14 @@ from engagement.segments.chances import ShownChance
 from outcomes import tasks
 from outcomes.chances import jobs, looking, storage
 from outcomes.chances.results import Evidence, Feature, Totals
+from outcomes.chances.storage import ChanceRow
 from outcomes.kinds import Kind
 from outcomes.models import ChanceLook, ChanceModel, LicenseOutcome, LicenseRevision, StoredForecast
 from outcomes.reading import QUEUE
 from outcomes.sources import licenses
 from outcomes.sources.licenses import OutcomeRow
 from outcomes.statistics.rates import wilson
+from tests.cases import each
 from tests.engagement.history import NOON
 from tests.engagement.nights.kills import kill_at_each
 from tests.jobs import run_job
@@ -359,6 +363,38 @@ def test_accounts_are_stamped_when_what_they_show_changes(world: World) -> None:
     own.update(kind=Kind.TRAIT)
     assert look() == ({"idle"}, True)
     assert set(AccountChance.objects.values_list("kind", flat=True)) == {Kind.EVALUATION}
+
+
+@each(
+    ("kind", "values", "is_new"),
+    [
+        (Kind.DORMANCY, {"chance": 0.529, "low": 0.38, "high": 0.62}, False),
+        (Kind.DORMANCY, {"chance": 0.54}, True),
+        (Kind.TRAIT, {"low": 0.36}, True),
+        (Kind.DORMANCY, {"high": 0.64}, True),
+        (Kind.TRAIT, {"is_share": True}, True),
+        (Kind.RENEWAL, {"chance": 0.51}, True),
+    ],
+)
+def test_a_chance_without_licenses_stays_until_it_moves_by_three_points(
+    world: World, kind: Kind, values: dict[str, Any], is_new: bool
+) -> None:
+    """Of a million active accounts, most would count as changed each night."""
+    own, (account, *_) = workspace_of(world), world.accounts.values()
+    row = ChanceRow(account, "", TODAY, TODAY, 0.5, 0.4, 0.6, 60, False, 1, None, None, "{}")
+    other = row._replace(**values, evidence='{"facts": []}', version=2)
+    stamps = []
+    for each_row in (row, other, row if is_new else other):
+        with transaction.atomic():
+            storage.write(own, kind, TODAY, [each_row])
+        stamps.append(changes.latest_stamp(world.product.pk))
+        stored = storage.running(own, kind).get()
+        expected = each_row if is_new else row
+        assert [getattr(stored, name) for name in ("is_share", "chance", "low", "high")] == [
+            getattr(expected, name) for name in ("is_share", "chance", "low", "high")
+        ]
+        assert stored.version == each_row.version, "the facts are always those of the last look"
+    assert (stamps[0] < stamps[1] < stamps[2]) if is_new else len(set(stamps)) == 1
 
 
 def test_accounts_without_data_and_workspaces_without_scores_have_none(
