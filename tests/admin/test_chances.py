@@ -68,6 +68,7 @@ def test_the_most_expected_seats_come_first_with_what_moved_the_chance(
     assert "2 active users; usual 5 lowers the chance by 12 points" in text
     assert "1 active user-day in 7 days; usual 9 hardly changes the chance" in text
     assert f"Hooli : bought, {TODAY - 40 * DAY:%-d %b %Y}" in text
+    assert text.count("Nothing that counts differs from the usual.") == 1, "of Umbrella"
 
 
 def test_similar_cases_have_links_and_forgotten_accounts_none(
