@@ -16,7 +16,7 @@ from uuid import uuid4
 from django.db import Error, transaction
 from django.db.models import F, Q, QuerySet
 
-from core.database import retries
+from core.database import retries, sql
 from core.jobs import kinds
 from core.jobs.kinds import Blocked, Done, Kind, Later, More, Outcome, StepFailed
 from core.jobs.shares import rest_until
@@ -159,9 +159,10 @@ def _try_step(pk: int, kind: Kind, clock: Clock) -> Outcome | None:
         return retries.retry_on_conflict(lambda: step(pk, kind, clock))
     except LeaseLost:
         return None
-    except StepFailed as failure:
-        logger.warning("The job %s failed: %s", kind.name, failure)
-        _note_failure(pk, kind, str(failure), clock())
+    except (StepFailed, sql.StatementTimeout) as failure:
+        text = sql.TOO_SLOW if isinstance(failure, sql.StatementTimeout) else str(failure)
+        logger.warning("The job %s failed: %s", kind.name, text)
+        _note_failure(pk, kind, text, clock())
     except Exception as error:
         # Whatever the step raises, other jobs go on, and this one is tried again.
         if retries.is_transient(error) and not retries.is_timeout(error):

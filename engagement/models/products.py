@@ -214,6 +214,11 @@ class Workspace(models.Model):
     def __str__(self) -> str:
         return f"{self.product} · {self.name}"
 
+    @classmethod
+    def title_of(cls, pk: int) -> str:
+        """What pages call the workspace with this id: the key of many jobs."""
+        return str(cls.objects.select_related("product").filter(pk=pk).first() or pk)
+
     @property
     def counting(self) -> str:
         """Which events count, in words."""

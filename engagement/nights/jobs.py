@@ -22,7 +22,7 @@ def register() -> None:
         keys=schedule.due_workspaces,
         # Longer than what a night of a million accounts takes.
         lease=timedelta(minutes=10),
-        title=_name_of,
+        title=Workspace.title_of,
     )
     kinds.register(
         CHANGED_HABITS,
@@ -32,8 +32,3 @@ def register() -> None:
         keys=schedule.current_sets,
         title=ScoreSet.name_of,
     )
-
-
-def _name_of(workspace_id: int) -> str:
-    workspace = Workspace.objects.select_related("product").filter(pk=workspace_id).first()
-    return str(workspace or workspace_id)

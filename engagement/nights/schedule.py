@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 
 from core.database import locks, nodes, sql
 from core.jobs import run
-from core.jobs.kinds import Blocked, Done, Later, More, Outcome, StepFailed
+from core.jobs.kinds import Blocked, Done, Later, More, Outcome
 from core.models import Job
 from engagement.models import AlarmNight, ScoreSet
 from engagement.nights import replays
@@ -72,10 +72,7 @@ def take_step(job: Job, now: datetime) -> Outcome:
         today -= DAY
         if _is_decided(score_set, today):
             return Later(begins_at, job.cursor)
-    try:
-        return _count(job, score_set, today) or _decide(job, score_set, today, now)
-    except sql.StatementTimeout as error:
-        raise StepFailed(sql.TOO_SLOW) from error
+    return _count(job, score_set, today) or _decide(job, score_set, today, now)
 
 
 def _current_set(job: Job) -> ScoreSet | None:

@@ -12,7 +12,7 @@ from django.db.models import F, Q, QuerySet
 
 from core.database import locks, nodes, pace, sql
 from core.jobs import run
-from core.jobs.kinds import Blocked, Done, Later, More, Outcome, StepFailed
+from core.jobs.kinds import Blocked, Done, Later, More, Outcome
 from core.models import Job
 from engagement import changes
 from engagement.metric_names import Scope
@@ -90,19 +90,16 @@ def work(job: Job, now: datetime) -> Outcome:
     workspaces = Workspace.objects.select_for_update(no_key=True, of=["self"])
     workspace = workspaces.select_related("scores").filter(pk=activation.workspace_id).first()
     activation.refresh_from_db()
-    try:
-        if activation.state == State.RETIRED:
-            return More() if _delete_some(activation) else Done()
-        if workspace is None or workspace.scores is None:
-            return Done()
-        if activation.state == State.CURRENT:
-            return More() if _stamp_some(activation) else Done()
-        write = partial(write_rows, activation, workspace.scores)
-        if not build_next(activation, get_kind(activation.scope), write):
-            return More(progress=activation.built, total=activation.to_build)
-        _publish(activation, workspace, now)
-    except sql.StatementTimeout as error:
-        raise StepFailed(sql.TOO_SLOW) from error
+    if activation.state == State.RETIRED:
+        return More() if _delete_some(activation) else Done()
+    if workspace is None or workspace.scores is None:
+        return Done()
+    if activation.state == State.CURRENT:
+        return More() if _stamp_some(activation) else Done()
+    write = partial(write_rows, activation, workspace.scores)
+    if not build_next(activation, get_kind(activation.scope), write):
+        return More(progress=activation.built, total=activation.to_build)
+    _publish(activation, workspace, now)
     return More()
 
 

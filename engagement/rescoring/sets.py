@@ -15,7 +15,7 @@ from django.db.models.lookups import GreaterThan
 from django.utils.formats import date_format
 
 from core.database import locks, nodes, retries, sql
-from core.jobs.kinds import Blocked, Done, More, Outcome, StepFailed
+from core.jobs.kinds import Blocked, Done, More, Outcome
 from core.models import Job
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
 from engagement.models.scores import FORMULA_VERSION
@@ -114,11 +114,7 @@ def build(job: Job, now: datetime) -> Outcome:
     building = _lock_building(score_set)
     if building is None:
         return Done()
-    try:
-        is_complete = _build_part(building, now)
-    except sql.StatementTimeout as error:
-        raise StepFailed(sql.TOO_SLOW) from error
-    if is_complete:
+    if _build_part(building, now):
         return Done()
     return More(building.phase, progress=building.built, total=building.to_build)
 

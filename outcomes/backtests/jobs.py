@@ -10,7 +10,7 @@ from typing import LiteralString
 
 from core.database import clocks, nodes, sql
 from core.jobs import kinds, run
-from core.jobs.kinds import Blocked, Done, More, Outcome, StepFailed
+from core.jobs.kinds import Blocked, Done, More, Outcome
 from core.models import Job
 from engagement.models import Segment, Workspace
 from engagement.rescoring.what_if import scoring_definition
@@ -55,7 +55,7 @@ def register() -> None:
         step=compute_of_workspace,
         keys=tuple,
         lease=LEASE,
-        title=_name_of,
+        title=Workspace.title_of,
     )
     kinds.register(
         storage.OF_SEGMENT,
@@ -108,10 +108,7 @@ def _compute(job: Job, workspace_id: int, segment: Segment | None, now: datetime
 
     definition = scoring_definition(workspace.scores)
     today = now.astimezone(UTC).date()
-    try:
-        result = backtest.run(workspace, own_kinds[number], today, definition, segment)
-    except sql.StatementTimeout as error:
-        raise StepFailed(sql.TOO_SLOW) from error
+    result = backtest.run(workspace, own_kinds[number], today, definition, segment)
     with run.holding(job):
         # Readers may see other scores by now, whose backtest this is not.
         if Workspace.objects.filter(pk=workspace_id, scores=workspace.scores_id).exists():
@@ -123,11 +120,6 @@ def _compute(job: Job, workspace_id: int, segment: Segment | None, now: datetime
 def _workspace(workspace_id: int) -> Workspace | None:
     open_products = Workspace.objects.filter(product__deletion_requested_at=None)
     return open_products.select_related("scores").filter(pk=workspace_id).first()
-
-
-def _name_of(workspace_id: int) -> str:
-    workspace = Workspace.objects.select_related("product").filter(pk=workspace_id).first()
-    return str(workspace or workspace_id)
 
 
 def _name_of_segment(segment_id: int) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from core.database import clocks, nodes, sql
 from core.jobs import kinds
-from core.jobs.kinds import Blocked, Done, More, Outcome, StepFailed
+from core.jobs.kinds import Blocked, Done, More, Outcome
 from core.models import Job
 from engagement.models import Workspace
 from engagement.removal import forgetting
@@ -70,7 +70,7 @@ def register() -> None:
         step=look,
         keys=tuple,
         lease=LEASE,
-        title=_name_of,
+        title=Workspace.title_of,
     )
 
 
@@ -106,10 +106,7 @@ def look(job: Job, now: datetime) -> Outcome:
     from outcomes.chances import looking
 
     own = looking.Look(job, workspace, workspace.scores, *models[cursor.model], cursor.started_at)
-    try:
-        cursor.after = own.part(cursor.after)
-    except sql.StatementTimeout as error:
-        raise StepFailed(sql.TOO_SLOW) from error
+    cursor.after = own.part(cursor.after)
     cursor.model += cursor.after is None
     return More(msgspec.to_builtins(cursor), progress=cursor.model, total=len(models))
 
@@ -122,8 +119,3 @@ def _cursor(job: Job, workspace: Workspace, score_set_id: int, now: datetime) ->
     if licenses.kinds_of(workspace.product_id):
         revision = licenses.revision_of(workspace.product_id)
     return Cursor(now.astimezone(UTC), revision, score_set_id)
-
-
-def _name_of(workspace_id: int) -> str:
-    workspace = Workspace.objects.select_related("product").filter(pk=workspace_id).first()
-    return str(workspace or workspace_id)

@@ -10,7 +10,7 @@ import msgspec
 
 from core.database import clocks, nodes, sql, statistics
 from core.jobs import kinds, run
-from core.jobs.kinds import Blocked, Done, More, Outcome, StepFailed
+from core.jobs.kinds import Blocked, Done, More, Outcome
 from core.models import Job
 from engagement.models import Workspace
 from outcomes.forecasts import storage
@@ -46,7 +46,7 @@ def register() -> None:
         step=forecast_next_kind,
         keys=tuple,
         lease=LEASE,
-        title=_name_of,
+        title=Workspace.title_of,
     )
 
 
@@ -78,10 +78,7 @@ def forecast_next_kind(job: Job, now: datetime) -> Outcome:
     # numpy takes 0.1 s and 20 MB, and processes that serve pages import this module.
     from outcomes.forecasts import forecast
 
-    try:
-        own = forecast.make(workspace, own_kinds[number], _day_of(now), is_share=models.is_share)
-    except sql.StatementTimeout as error:
-        raise StepFailed(sql.TOO_SLOW) from error
+    own = forecast.make(workspace, own_kinds[number], _day_of(now), is_share=models.is_share)
     with run.holding(job):
         storage.save(workspace, *own, models.versions, look.looked_at)
     return More(number + 1, progress=number + 1, total=len(own_kinds))
@@ -89,8 +86,3 @@ def forecast_next_kind(job: Job, now: datetime) -> Outcome:
 
 def _day_of(now: datetime) -> date:
     return now.astimezone(UTC).date()
-
-
-def _name_of(workspace_id: int) -> str:
-    workspace = Workspace.objects.select_related("product").filter(pk=workspace_id).first()
-    return str(workspace or workspace_id)

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from core.database import nodes, sql
+from core.database import nodes
 from core.jobs import kinds, run
-from core.jobs.kinds import Blocked, Done, Outcome, StepFailed
+from core.jobs.kinds import Blocked, Done, Outcome
 from core.models import Job
 from outcomes.kinds import Kind
 from outcomes.models import StoredBacktest
@@ -42,10 +42,7 @@ def compute(job: Job, now: datetime) -> Outcome:
     from outcomes.suggestions.suggesting import suggest
 
     today = now.astimezone(UTC).date()
-    try:
-        suggestion = suggest(row.workspace, Kind(row.kind), today)
-    except sql.StatementTimeout as error:
-        raise StepFailed(sql.TOO_SLOW) from error
+    suggestion = suggest(row.workspace, Kind(row.kind), today)
     with run.holding(job):
         rows.update(suggestion=msgspec.to_builtins(suggestion), suggested_at=now)
     return Done()

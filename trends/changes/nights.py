@@ -50,7 +50,7 @@ def register() -> None:
         step=find_next,
         keys=due_workspaces,
         lease=LEASE,
-        title=_name_of,
+        title=Workspace.title_of,
     )
 
 
@@ -150,11 +150,6 @@ def _find(workspace: Workspace, row: StoredChanges) -> None:
             name: getattr(row, name) for name in ("last_day", "has_figures", "question", "result")
         },
     )
-
-
-def _name_of(workspace_id: int) -> str:
-    workspace = Workspace.objects.select_related("product").filter(pk=workspace_id).first()
-    return str(workspace or workspace_id)
 
 
 def _forget(subject: "SubjectRef", now: datetime) -> None:

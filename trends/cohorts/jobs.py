@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 import msgspec
 from django.db.models import Exists, F, OuterRef, Q
 
-from core.database import clocks, nodes, sql
+from core.database import clocks, nodes
 from core.jobs import kinds, run
-from core.jobs.kinds import Blocked, Done, More, Outcome, StepFailed
+from core.jobs.kinds import Blocked, Done, More, Outcome
 from core.models import Job
 from engagement.models import Segment, Workspace
 from outcomes.reading import QUEUE
@@ -76,12 +76,9 @@ def count_next_week(job: Job, now: datetime) -> Outcome:
     week = job.cursor["week"] if job.cursor else 0
     through = cohorts.through if cohorts else score_set.scored_day - DAY
     counting = Counting(question, score_set, through)
-    try:
-        if cohorts is None:
-            cohorts = counting.begin()
-        counting.add_week(cohorts, week)
-    except sql.StatementTimeout as error:
-        raise StepFailed(sql.TOO_SLOW) from error
+    if cohorts is None:
+        cohorts = counting.begin()
+    counting.add_week(cohorts, week)
     result = msgspec.to_builtins(cohorts)
     if week + 1 < WEEKS:
         cursor = {"cohorts": result, "week": week + 1}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from core.database import locks, nodes, sql
 from core.jobs import kinds, run
-from core.jobs.kinds import Blocked, Done, Later, More, Outcome, StepFailed
+from core.jobs.kinds import Blocked, Done, Later, More, Outcome
 from core.models import Job
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Workspace
@@ -65,13 +65,8 @@ def register() -> None:
         lease=LEASE,
         share=SHARE,
         shortest_rest=SHORTEST_REST,
-        title=_name_of,
+        title=Workspace.title_of,
     )
-
-
-def _name_of(workspace_id: int) -> str:
-    workspace = Workspace.objects.select_related("product").filter(pk=workspace_id).first()
-    return str(workspace or workspace_id)
 
 
 def _forget(subject: "SubjectRef", now: datetime) -> None:
@@ -103,10 +98,7 @@ def take_step(job: Job, now: datetime) -> Outcome:
     span = _next_span(job, score_set, until)
     if span is None:
         return Later()
-    try:
-        _compute(job, score_set, *span, until)
-    except sql.StatementTimeout as error:
-        raise StepFailed(sql.TOO_SLOW) from error
+    _compute(job, score_set, *span, until)
     first = until - REPLAYED
     return More(True, progress=(until - span[0]).days, total=(until - first).days)
 

@@ -11,7 +11,7 @@ from typing import LiteralString
 
 from core.database import locks, nodes, sql
 from core.jobs import kinds, run
-from core.jobs.kinds import Blocked, Done, Later, More, Outcome, StepFailed
+from core.jobs.kinds import Blocked, Done, Later, More, Outcome
 from core.models import Job
 from engagement import changes
 from engagement.models import Account, Product, ScoreSet, UsageState
@@ -79,11 +79,8 @@ def take_step(job: Job, now: datetime) -> Outcome:
         today -= DAY
         if state.counted_on is not None and state.counted_on >= today:
             return Later(begins_at, job.cursor)
-    try:
-        with run.holding(job), sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
-            return _count(job, state, today)
-    except sql.StatementTimeout as error:
-        raise StepFailed(sql.TOO_SLOW) from error
+    with run.holding(job), sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
+        return _count(job, state, today)
 
 
 def _count(job: Job, state: UsageState, today: date) -> Outcome:
