@@ -125,7 +125,8 @@ def _rows(thing: Thing, first: date, until: date) -> QuerySet[UsageDay]:
 # --- Accounts that started or stopped ---------------------------------------------------------
 
 # Of each event, the accounts of which no other event of the feature says more: so the first ones of
-# all are among the first ones of each. An index has these in their order.
+# all are among the first ones of each. An index has these in the order of days. Those of one day
+# are in no order until they are few: sorting them would read all who did the event on it.
 _MOVED: LiteralString = """
     SELECT k.account_id, k.day
     FROM unnest(%(events)b::bigint[]) AS e(id)
@@ -138,7 +139,7 @@ _MOVED: LiteralString = """
             SELECT FROM engagement_accountuse o
             WHERE o.product_id = %(product)s AND o.account_id = s.account_id
               AND o.event_name_id = ANY(%(events)b::bigint[]) AND o.{day} {beyond} s.{day})
-        ORDER BY s.{day} DESC, s.account_id LIMIT %(limit)s) k
+        ORDER BY s.{day} DESC LIMIT %(limit)s) k
     GROUP BY 1, 2 ORDER BY 2 DESC, 1 LIMIT %(limit)s
 """
 _STARTED: LiteralString = _MOVED.format(day="first_day", beyond="<")
