@@ -15,10 +15,10 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from benchmarks import reading
+from benchmarks import planting, reading
 from benchmarks.painting import first_paints
 from harness.command import run_command
-from harness.http import Address, Client
+from harness.http import Address, Client, bearer
 from harness.processes import Failed
 from harness.report import Report, Result, Table, progress
 from harness.service import Service
@@ -38,6 +38,8 @@ SEARCHES = {
     "what all have": "example",
     "an id": "org-0777",
     "in vain": "qzxqzx",
+    "two terms": "ember linden",
+    "a name and two digits": "ember 10",
 }
 # Of a page as it is sent.
 KILOBYTES = 16.0
@@ -51,6 +53,12 @@ SORTED = {
         *("account", "-account", "name", "-name"),
     ),
 }
+FEATURE_USES = ("uses", "stopped", "never")
+WORKSPACE = "/admin/engagement/workspace/{}/"
+# The background jobs whose results pages read.
+NIGHTS = (
+    *("count the use of events", "figures of days", "cohorts", "count segments", "what changed"),
+)
 INSIGHTS = ("renewal_at_risk", "trend_down", "one_person")
 SEGMENTS = ("New", "Most Engaged", "Least Engaged", "Recently Inactive", "Red Hot", "Ice Cold")
 NAMED, LARGEST = "p50 in ms", "account, its page"
@@ -111,6 +119,7 @@ def paths(person: Client, product: int) -> dict[str, str]:
     addresses |= {
         "features": f"/admin/engagement/feature/?product__id__exact={product}",
         "feature": _first(features, r"(/admin/engagement/feature/\d+/usage/)"),
+        "events": f"/admin/engagement/eventname/?product__id__exact={product}",
         "event": _first(events, r"(/admin/engagement/eventname/\d+/change/)"),
     }
     for kind in ("account", "user"):
@@ -124,7 +133,25 @@ def paths(person: Client, product: int) -> dict[str, str]:
         segments = {name: pk for pk, name in re.findall(button, page.decode())}
         segment = segments[SEGMENTS[0]]
         addresses |= {
-            "workspace": f"/admin/engagement/workspace/{workspace}/change/",
+            "workspace": f"{WORKSPACE.format(workspace)}change/",
+            **{
+                f"trends, {days} days": f"{WORKSPACE.format(workspace)}trends/?days={days}"
+                for days in (30, 90, 365)
+            },
+            f"trends, a segment of {kind}s": (
+                f"{WORKSPACE.format(workspace)}trends/?days=90&segment={segment}"
+            ),
+            **{
+                f"accounts, {use} {name}": f"{ranked}&feature={use}-{name}"
+                for use in FEATURE_USES
+                for name in (planting.COMMON, planting.RARE)
+                if kind == "account"
+            },
+            **{
+                f"accounts, {name}": f"{ranked}&segment={segments[name]}"
+                for name in (planting.USES_RARE, planting.NEVER_COMMON)
+                if kind == "account"
+            },
             "segments": f"/admin/engagement/segment/?workspace={workspace}",
             f"segment of {kind}s": f"/admin/engagement/segment/{segment}/change/",
             **{f"{kind}s, by {sort}": f"{ranked}&sort={sort}" for sort in SORTED[kind]},
@@ -137,6 +164,8 @@ def paths(person: Client, product: int) -> dict[str, str]:
             f"{kind}s, search by id": f"{ranked}&q={'org-77' if kind == 'account' else 'u-77'}",
             f"{kind}s, search in vain": f"{ranked}&q=nobody@example.com",
             f"{kind}, its page": f"{list_url}{subject}/change/",
+            f"{kind}, its timeline": f"{list_url}{subject}/timeline/",
+            f"cohorts of {kind}s": f"{WORKSPACE.format(workspace)}cohorts/?subjects={kind}",
             **{
                 f"{kind}s, {insight}": f"{ranked}&insight={insight}"
                 for insight in INSIGHTS
@@ -166,11 +195,34 @@ def _first(page: bytes, pattern: str) -> str:
     return match[1]
 
 
+def run_night(service: Service, name: str) -> dict[str, Any]:
+    """What the job has to do takes; nothing if it was done before, in a service that is kept."""
+    took = service.run_json("-m", "benchmarks.within", "run_night", name, timeout=3 * 3600)
+    names = ("steps", "seconds", "processor_seconds", "database_seconds", "peak_mb")
+    return {"job": name, **{each: took[each] for each in names}}
+
+
+def _changes(
+    server: Address, product: dict[str, Any], addresses: dict[str, str]
+) -> dict[str, tuple[Client, str]]:
+    client = Client(server, headers=bearer(product["api_token"]), timeout=120)
+    path = f"/v2/workspaces/{product['workspace_id']}/changes"
+    segment = _first(addresses["accounts, New"].encode(), r"segment=(\d+)")
+    queries = {
+        "changes": "",
+        "changes of a day": "?period=day",
+        "changes of a segment": f"?segment_id={segment}",
+    }
+    return {name: (client, path + query) for name, query in queries.items()}
+
+
 def measure(options: argparse.Namespace) -> Report:
     with reading.both_sizes(options) as (small, few_product, large, many_product):
-        progress("Counting the use of events.")
-        small.run_json("-m", "benchmarks.within", "count_usage", timeout=3600)
-        usage = large.run_json("-m", "benchmarks.within", "count_usage", timeout=3600)
+        nights: list[dict[str, Any]] = []
+        for service, product in ((small, few_product), (large, many_product)):
+            progress("Planting, and running the jobs of a night.")
+            planting.plant(service, product)
+            nights = [run_night(service, name) for name in NIGHTS]
         progress("Computing the stored orders.")
         seconds = large.run_json("-m", "benchmarks.within", "compute_orders", timeout=3600)
         # A web server ends a connection that waits meanwhile.
@@ -186,6 +238,8 @@ def measure(options: argparse.Namespace) -> Report:
             kilobytes = len(compress(many.client.read(path))) / 1000
             row = {NAMED: name, **times, "large/small": ratio}
             pages.append({**row, "compressed KB": kilobytes})
+        progress("Asking the read API what changed.")
+        changes = reading.in_turn(_changes(many.server, many_product, many_paths), options.rounds)
         progress("Looking when pages are painted.")
         kinds = {name: path for name, path in many_paths.items() if is_kind(name)}
         painted = first_paints(many.server.url, many.cookies, kinds)
@@ -199,7 +253,9 @@ def measure(options: argparse.Namespace) -> Report:
             page["first paint"] = painted.get(page[NAMED], "")
     yield Table("pages", pages)
     yield Result("seconds to compute all stored orders", sum(seconds.values()))
-    yield Result("seconds of the first night of all events", usage["seconds"])
+    yield Table("jobs of the large side's first night", nights)
+    for name, milliseconds in changes.items():
+        yield Result(f"read API, {name}, seconds", milliseconds / 1000, at_most=SECONDS)
     bars: dict[str, tuple[str, float]] = {
         "list by a column": ("s, by ", SECONDS),
         "search": ("search ", SEARCH_SECONDS),
