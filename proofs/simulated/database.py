@@ -1,0 +1,174 @@
+"""Points of the schedule in a real PostgreSQL, and its clock."""
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, LiteralString
+
+import psycopg
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+
+from proofs.simulated.scheduler import Killed, Scheduler, Thread, current
+
+# The functions of the simulation come before those of PostgreSQL.
+_CLOCK: LiteralString = """
+    CREATE SEQUENCE IF NOT EXISTS simulated_microseconds;
+    GRANT SELECT ON simulated_microseconds TO public;
+    CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE
+    AS $$ SELECT to_timestamp(last_value / 1000000.0) FROM simulated_microseconds $$;
+    CREATE OR REPLACE FUNCTION public.now() RETURNS timestamptz LANGUAGE sql STABLE
+    AS $$ SELECT to_timestamp(last_value / 1000000.0) FROM simulated_microseconds $$;
+"""
+_OWN_FUNCTIONS_FIRST: LiteralString = "SET search_path TO public, pg_catalog"
+_WAITS: LiteralString = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
+_WAITING: LiteralString = """
+    SELECT pid, pg_blocking_pids(pid) FROM unnest(%s::integer[]) AS pid
+"""
+# Milliseconds until the session is gone.
+_END: LiteralString = "SELECT pg_terminate_backend(%s, 10000)"
+_SET_TIME: LiteralString = "SELECT setval('simulated_microseconds', %s)"
+# Characters of a statement that name its point.
+NAME_LENGTH = 60
+# What a fault raises, by its name. The lost connection is one without a SQLSTATE.
+ERRORS: dict[str, type[psycopg.Error]] = {
+    "deadlock": psycopg.errors.DeadlockDetected,
+    "no lock": psycopg.errors.LockNotAvailable,
+    "canceled": psycopg.errors.QueryCanceled,
+}
+LOST, LOST_AFTER, DIE_AFTER = "lost", "lost after", "die after"
+
+_OF_ONE_RUN = re.compile(r"\d{5,}\w*")
+
+_scheduler: Scheduler | None = None
+
+
+class SimulatedConnection(psycopg.Connection[Any]):
+    """A connection of a simulated thread, which reaches a point before each statement."""
+
+    def wait(self, gen: Generator[Any, Any, Any], *limits: Any, **named_limits: Any) -> Any:
+        thread = current()
+        if thread is None or _scheduler is None:
+            return super().wait(gen, *limits, **named_limits)
+        name = _name_of(gen)
+        thread.pause(name)
+        fault, thread.fault = thread.fault, ""
+        if error := ERRORS.get(fault):
+            gen.close()
+            raise error(f"The schedule fails it: {fault}.")
+        if fault == LOST:
+            gen.close()
+            self._lose()
+        try:
+            result = super().wait(gen, *limits, **named_limits)
+        except psycopg.Error:
+            _let_go_on(thread)
+            raise
+        _let_go_on(thread)
+        if fault == LOST_AFTER:
+            self._lose()
+        if fault == DIE_AFTER:
+            _scheduler.doom(thread.process)
+            thread.pause(f"after {name}")
+        return result
+
+    def _lose(self) -> None:
+        # The server ends the transaction before anybody goes on.
+        assert _scheduler is not None
+        _scheduler.lose_session()
+        self.pgconn.finish()
+        raise psycopg.OperationalError("the connection is lost")
+
+
+def _let_go_on(thread: Thread) -> None:
+    """A thread that waited for a lock runs no Python beside the one whose turn it is."""
+    thread.raise_if_killed()
+    if thread.is_locked:
+        thread.pause("unlocked")
+
+
+def _name_of(generator: Generator[Any, Any, Any]) -> str:
+    """What the driver is about to do: the statement's first words, or commit."""
+    frame = getattr(generator, "gi_frame", None)
+    query = frame and (frame.f_locals.get("query") or frame.f_locals.get("statement"))
+    if query is None:
+        name: str = generator.__qualname__.rpartition(".")[2]  # type: ignore[attr-defined]
+        return name.strip("_").removesuffix("_gen")
+    text = query.decode() if isinstance(query, bytes) else str(query)
+    # Names of savepoints and cursors are those of one run.
+    return _OF_ONE_RUN.sub("…", " ".join(text.split())[:NAME_LENGTH])
+
+
+class Database:
+    """The database as the scheduler sees it, over a connection of its own."""
+
+    def __init__(self, connection: "psycopg.Connection[Any]") -> None:
+        self._connection = connection
+        connection.execute(_CLOCK)
+
+    def is_waiting(self, thread: Thread) -> bool:
+        if thread.session is None:
+            return False
+        row = self._connection.execute(_WAITS, [thread.session]).fetchone()
+        return bool(row and row[0])
+
+    def has_circle(self, threads: Sequence[Thread]) -> bool:
+        sessions = [thread.session for thread in threads]
+        holders = dict(self._connection.execute(_WAITING, [sessions]).fetchall())
+        return any(_reaches(session, holders) for session in sessions if session)
+
+    def end(self, thread: Thread) -> None:
+        if thread.session is not None:
+            self._connection.execute(_END, [thread.session])
+            thread.session = None
+
+    def set_time(self, now: datetime) -> None:
+        self._connection.execute(_SET_TIME, [round(now.timestamp() * 1_000_000)])
+
+
+def _reaches(start: int, holders: dict[int, list[int]]) -> bool:
+    """Whether the session waits, through others, for itself."""
+    visited: set[int] = set()
+    waiting = list(holders.get(start, ()))
+    while waiting:
+        session = waiting.pop()
+        if session == start:
+            return True
+        if session not in visited:
+            visited.add(session)
+            waiting += holders.get(session, ())
+    return False
+
+
+@contextmanager
+def follow_schedule(scheduler: Scheduler) -> Iterator[None]:
+    """Statements of simulated threads are points of this schedule while the block runs."""
+    global _scheduler
+    _scheduler = scheduler
+    connection_created.connect(_take_over)
+    try:
+        yield
+    finally:
+        connection_created.disconnect(_take_over)
+        _scheduler = None
+
+
+def _take_over(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    thread = current()
+    if thread is None:
+        return
+    raw: psycopg.Connection[Any] = connection.connection
+    raw.execute(_OWN_FUNCTIONS_FIRST)
+    if not raw.autocommit:
+        raw.commit()
+    thread.session = raw.info.backend_pid
+    raw.__class__ = SimulatedConnection
+
+
+def leave(thread: Thread) -> None:
+    """Close the connections of a thread that ends."""
+    if thread.process.is_dead:
+        raise Killed
+    connections.close_all()

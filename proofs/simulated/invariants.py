@@ -1,0 +1,64 @@
+"""What must hold after every schedule, whatever happened in it."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any, LiteralString
+
+import psycopg
+
+from harness.accounting import MUST_BE_NONE, account_for
+from harness.database import number
+from proofs.simulated.world import World
+
+# A user is in the watched segment who did the event at least so often.
+EVENT, TIMES = "event 0", 2
+_TRUTH: LiteralString = """
+    SELECT u.external_id FROM engagement_event e
+    JOIN engagement_user u ON u.id = e.user_id
+    JOIN engagement_eventname n ON n.id = e.event_name_id
+    WHERE n.name = %s AND u.is_identified GROUP BY 1 HAVING count(*) >= %s
+"""
+_STATES: LiteralString = "SELECT state, count(*) FROM notifications_outboxmessage GROUP BY 1"
+_TOLD: LiteralString = """
+    SELECT message_id, external_id, payload->>'type' FROM notifications_outboxmessage ORDER BY id
+"""
+_CLAIMS: LiteralString = "SELECT count(*) FROM ingestion_claimedbatch"
+
+
+def find_violations(world: World, database: "psycopg.Connection[Any]") -> Iterator[str]:
+    """A sentence for each promise that does not hold."""
+    figures = account_for(world.posted, database)
+    for name in MUST_BE_NONE:
+        if figures[name]:
+            yield f"{figures[name]} messages are {name}."
+    if claims := number(database, _CLAIMS):
+        yield f"{claims} claims are left."
+    yield from _find_untold(world, database)
+
+
+def _find_untold(world: World, database: "psycopg.Connection[Any]") -> Iterator[str]:
+    states = dict(database.execute(_STATES).fetchall())
+    if states.keys() - {"delivered"}:
+        yield f"Notifications are not delivered: {states}."
+    members = {user for (user,) in database.execute(_TRUTH, [EVENT, TIMES])}
+    changes: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for message_id, user, kind in database.execute(_TOLD):
+        changes[user].append((message_id, kind))
+    for user in members | changes.keys():
+        kinds = [kind.rsplit(".", 1)[-1] for _, kind in changes[user]]
+        expected = ["entered", "left"] * len(kinds)
+        if kinds != expected[: len(kinds)] or (len(kinds) % 2 == 1) != (user in members):
+            yield f"{user} is{'' if user in members else ' not'} in the segment; told: {kinds}."
+    yield from _find_unarrived(world, changes)
+
+
+def _find_unarrived(world: World, changes: dict[str, list[tuple[str, str]]]) -> Iterator[str]:
+    """Each notification arrives, those of a user first come in their order."""
+    arrivals = Counter(world.received)
+    first = {id: place for place, id in enumerate(dict.fromkeys(arrivals))}
+    for user, messages in changes.items():
+        ids = [id for id, _ in messages]
+        if not_arrived := [id for id in ids if not arrivals[id]]:
+            yield f"{len(not_arrived)} notifications of {user} did not arrive."
+        elif sorted(ids, key=first.__getitem__) != ids:
+            yield f"Notifications of {user} arrived in another order."

@@ -1,0 +1,235 @@
+"""Runs schedules in the environment of a service: ``python -m proofs.simulated.running``.
+
+Prints a line of JSON for each seed.
+"""
+
+import argparse
+import hashlib
+import json
+import logging
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, LiteralString, NamedTuple
+
+import django
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+django.setup()
+
+from django.db import connection  # noqa: E402
+
+from config.celery import app  # noqa: E402
+from config.local.postgres import SUPERUSER  # noqa: E402
+from engagement.models import Product, Segment  # noqa: E402
+from engagement.rescoring.rescore import rescore  # noqa: E402
+from ingestion.models import IngestionKey  # noqa: E402
+from notifications.delivery import signing  # noqa: E402
+from notifications.models import Destination, Subscription  # noqa: E402
+from notifications.watching.sweep import sweep  # noqa: E402
+from notifications.watching.watches import assign_watch  # noqa: E402
+from proofs.simulated import invariants  # noqa: E402
+from proofs.simulated.database import Database, follow_schedule, leave  # noqa: E402
+from proofs.simulated.faults import Faults  # noqa: E402
+from proofs.simulated.scheduler import Scheduler, Stuck  # noqa: E402
+from proofs.simulated.world import World, simulate  # noqa: E402
+
+# Points of a schedule while clients send, and until everything is settled.
+MAX_POINTS = 20_000
+# Simulated seconds in which things still go wrong after the last message.
+TROUBLE_SECONDS = 30.0
+# So often it is looked whether all is settled, in points.
+LOOK_EVERY = 100
+_UNSETTLED: LiteralString = """
+    SELECT what FROM (VALUES
+        ('messages', EXISTS (SELECT FROM ingestion_inboxmessage)),
+        ('claims', EXISTS (SELECT FROM ingestion_claimedbatch)),
+        ('changed subjects', EXISTS (SELECT FROM engagement_stalemark)),
+        ('scores', EXISTS (SELECT FROM engagement_scoreset
+                           WHERE state = 'building' OR watches_stale)),
+        ('watches', EXISTS (SELECT FROM notifications_watch WHERE is_stale)),
+        ('notifications', EXISTS (SELECT FROM notifications_outboxmessage
+                                  WHERE state = 'waiting'))) AS v(what, waits) WHERE waits
+"""
+_TABLES: LiteralString = """
+    SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+"""
+
+
+class Outcome(NamedTuple):
+    """What became of a schedule. ``digest`` is that of its trace: equal in each run of the seed.
+    ``faults`` is how many were drawn."""
+
+    seed: int
+    violations: list[str]
+    points: int
+    faults: int
+    digest: str
+    seconds: float
+    incidents: dict[str, int]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument(
+        "--seeds", type=int, nargs=3, required=True, metavar=("FIRST", "END", "STEP")
+    )
+    parser.add_argument("--until", type=float, default=float("inf"), help="a time of the clock")
+    parser.add_argument("--messages", type=int, default=5, help="that each client sends")
+    parser.add_argument("--only", type=int, nargs="*", help="the faults that happen, by number")
+    parser.add_argument("--trace", action="store_true", help="print each point to standard error")
+    options = parser.parse_args()
+    # What the service logs of failures that a schedule makes would hide what matters.
+    logging.disable(logging.CRITICAL)
+    app.loader.import_default_modules()
+    with _connect() as database:
+        empty = set(_empty_tables(database))
+    for seed in range(*options.seeds):
+        if time.time() > options.until:
+            break
+        # In a process of its own: modules remember what they did before.
+        child = os.fork()
+        if not child:
+            _run_and_print(seed, options)
+            os._exit(0)
+        os.waitpid(child, 0)
+        with _connect() as database:
+            _clear(database, empty)
+
+
+def _run_and_print(seed: int, options: argparse.Namespace) -> None:
+    with _connect() as database:
+        outcome, trace = run(seed, options, database)
+    if options.trace:
+        sys.stderr.write("\n".join([*trace, ""]))
+    print(json.dumps(outcome._asdict()), flush=True)
+    sys.stderr.flush()
+
+
+def run(
+    seed: int, options: argparse.Namespace, database: "psycopg.Connection[Any]"
+) -> tuple[Outcome, list[str]]:
+    """Run the schedule of this seed. Returns what became of it, and all its points."""
+    began = time.monotonic()
+    random.seed(seed)
+    faults = Faults(seed, options.only)
+    start = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+    scheduler = Scheduler(seed, start, Database(database), faults, leave)
+    world = World(scheduler, _prepare(start), start, options.messages)
+    violations: list[str] = []
+    with follow_schedule(scheduler), simulate(world):
+        try:
+            world.begin()
+            scheduler.run(world.clients_are_done, MAX_POINTS)
+            # What was sent is watched, told, and delivered in the same trouble.
+            trouble_ends = scheduler.monotonic() + TROUBLE_SECONDS
+            scheduler.run(lambda: scheduler.monotonic() >= trouble_ends, MAX_POINTS)
+            faults.end()
+            world.is_troubled = False
+            scheduler.run(_every(LOOK_EVERY, lambda: _is_settled(database)), MAX_POINTS)
+        except Stuck as error:
+            violations.append(f"{error} Unsettled: {_unsettled(database)}.")
+        except Exception as error:
+            violations.append(f"{type(error).__name__}: {error}")
+        scheduler.stop()
+    violations += invariants.find_violations(world, database)
+    digest = hashlib.sha256("\n".join(scheduler.trace).encode()).hexdigest()[:12]
+    seconds = time.monotonic() - began
+    incidents = dict(scheduler.incidents)
+    return (
+        Outcome(seed, violations, len(scheduler.trace), faults.number, digest, seconds, incidents),
+        scheduler.trace,
+    )
+
+
+def _prepare(start: datetime) -> str:
+    """A product, whose segment is watched. Returns its key."""
+    product = Product.create_with_workspace("Schedules")
+    segment = Segment.objects.create(
+        workspace=product.workspaces.get(),
+        scope="user",
+        name="Watched",
+        conditions=[
+            {
+                "kind": "event",
+                "operator": "done",
+                "event": invariants.EVENT,
+                "times": invariants.TIMES,
+            }
+        ],
+    )
+    destination = Destination.objects.create(
+        product=product,
+        kind=Destination.Kind.WEBHOOK,
+        name="Receiver",
+        address="https://example.com/",
+        address_hint="example.com",
+        signing_secrets=signing.generate_secret(),
+        state=Destination.State.ACTIVE,
+        verified_at=start,
+        site_url="https://eds.example.com",
+    )
+    for trigger in ("segment_entered", "segment_left"):
+        assign_watch(
+            Subscription.objects.create(
+                product=product,
+                destination=destination,
+                trigger=trigger,
+                workspace=segment.workspace,
+                scope="user",
+                segment=segment,
+                quiet_hours=0,
+            )
+        )
+    # The first look tells nobody.
+    for minutes in (3, 2, 1):
+        rescore(start - timedelta(minutes=minutes))
+        sweep(start - timedelta(minutes=minutes))
+    key = IngestionKey.create(product, "Schedules").secret
+    connection.close()
+    return key
+
+
+def _every(number: int, look: Any) -> Any:
+    """The look, at every so many calls; False meanwhile."""
+    calls = iter(range(1, sys.maxsize))
+    return lambda: next(calls) % number == 0 and look()
+
+
+def _is_settled(database: "psycopg.Connection[Any]") -> bool:
+    return not _unsettled(database)
+
+
+def _unsettled(database: "psycopg.Connection[Any]") -> list[str]:
+    """What still waits."""
+    return [what for (what,) in database.execute(_UNSETTLED).fetchall()]
+
+
+def _connect() -> "psycopg.Connection[Any]":
+    """A connection that sees and ends the sessions of all."""
+    settings = connection.get_connection_params()
+    return psycopg.connect(
+        host=settings["host"], dbname=settings["dbname"], user=SUPERUSER, autocommit=True
+    )
+
+
+def _empty_tables(database: "psycopg.Connection[Any]") -> Iterator[str]:
+    for (table,) in database.execute(_TABLES).fetchall():
+        statement = SQL("SELECT EXISTS (SELECT FROM {})").format(Identifier(table))
+        if database.execute(statement).fetchone() == (False,):
+            yield table
+
+
+def _clear(database: "psycopg.Connection[Any]", tables: set[str]) -> None:
+    """Empty the tables that a schedule has filled, so that the next one gets the same ids."""
+    if filled := sorted(tables - set(_empty_tables(database))):
+        names = SQL(", ").join(map(Identifier, filled))
+        database.execute(SQL("TRUNCATE {} RESTART IDENTITY CASCADE").format(names))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Simulated schedules hold all promises, a seed is one schedule, and planted bugs are found."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from harness.service import Service, temporary_service
+from proofs import planted_bugs, schedules
+from proofs.schedules import Schedule
+from tests.database import own_server
+
+pytestmark = [pytest.mark.slow, own_server]
+
+SEEDS = range(1, 5)
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    with temporary_service(schedules.POSTGRES) as service:
+        yield service
+
+
+def run(service: Service, *seeds: int) -> list[dict[str, Any]]:
+    return [schedules.run_one(service, Schedule(seed)) for seed in seeds]
+
+
+def test_schedules_break_no_promise(service: Service) -> None:
+    outcomes = run(service, *SEEDS)
+    assert [outcome["violations"] for outcome in outcomes] == [[]] * len(SEEDS)
+    # They are different schedules, in which much goes wrong.
+    assert len({outcome["digest"] for outcome in outcomes}) == len(SEEDS)
+    incidents = {name for outcome in outcomes for name in outcome["incidents"]}
+    assert incidents >= {"lock", "lost wake-up", "doubled wake-up"}
+
+
+def test_a_seed_is_a_schedule(service: Service) -> None:
+    first, again = (run(service, *SEEDS[:2]) for _ in range(2))
+    assert [each["digest"] for each in first] == [each["digest"] for each in again]
+
+
+def test_without_faults_nothing_is_killed(service: Service) -> None:
+    outcome = schedules.run_one(service, Schedule(SEEDS[0], messages=2, only=()))
+    assert outcome["violations"] == []
+    assert not {"kill", "hang", "lost"} & outcome["incidents"].keys()
+
+
+BUGS = sorted({bug for bugs in planted_bugs.BUGS.values() for bug in bugs})
+
+
+def test_each_patch_is_planted() -> None:
+    assert sorted(patch.stem for patch in planted_bugs.PATCHES.iterdir()) == BUGS
+    assert all(len(bugs) >= 2 for bugs in planted_bugs.BUGS.values())
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_applies_to_the_code(bug: str) -> None:
+    patching = subprocess.run(
+        ["git", "apply", "--check", str(planted_bugs.patch_of(bug))],
+        cwd=settings.BASE_DIR,
+        capture_output=True,
+        text=True,
+    )
+    assert patching.returncode == 0, patching.stderr
+
+
+def test_a_planted_bug_is_found(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    options = ("--proof", "schedules", "--bug", "scored_in_another_transaction")
+    subprocess.run(
+        [sys.executable, "-m", "proofs.planted_bugs", *options, "--json", str(results)],
+        cwd=settings.BASE_DIR,
+        check=True,
+    )
+    assert json.loads(results.read_text())["results"] == {"planted": 1, "not found": 0}
