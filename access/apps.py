@@ -14,4 +14,5 @@ class AccessConfig(AppConfig):
         import_module("access.trail.sign_ins").connect_signals()
         import_module("access.logins.sessions").connect_signals()
         import_module("access.work.owners").connect_signals()
+        import_module("access.work.rules").register()
         import_module("access.retention").register()

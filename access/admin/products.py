@@ -20,6 +20,7 @@ from django.utils.safestring import SafeString
 
 from access.admin import invites, leaks
 from access.admin.limits import LimitsInline, limits_context
+from access.admin.work_settings import WorkSettingsPages
 from access.logins import invites as logins
 from access.pages.pages import ExtraView, PageAction, PageAdmin
 from access.pages.scoping import (
@@ -176,7 +177,7 @@ class MemberInline(SuperusersOnly, TabularInline):
 
 
 @admin.register(Product)
-class ProductAdmin(PageAdmin):
+class ProductAdmin(WorkSettingsPages, PageAdmin):
     form = ProductForm
     product_path = "pk"
     list_display = ["name", "workspace_names", "created_at", "deletion"]
@@ -190,6 +191,7 @@ class ProductAdmin(PageAdmin):
     extra_views = (
         ExtraView("delete_all", permission="delete_all"),
         ExtraView("invite", permission="change"),
+        ExtraView("work", permission="change"),
         ExtraView("revoke_invite", permission="change", methods=("POST",)),
         ExtraView("dismiss_checklist", permission="change", methods=("POST",)),
         ExtraView("leaked_secret", permission="change", needs_row=False),
@@ -255,6 +257,7 @@ class ProductAdmin(PageAdmin):
         actions = []
         if self.has_change_permission(request, obj):
             actions.append(PageAction("Invite", self.view_url("invite", obj)))
+            actions.append(PageAction("Owners and results", self.view_url("work", obj)))
             actions.append(PageAction("Find leaked secret", self.view_url("leaked_secret")))
         if not obj.deletion_requested_at and self.has_delete_all_permission(request, obj):
             actions.append(PageAction("Delete", self.view_url("delete_all", obj), is_danger=True))

@@ -109,6 +109,13 @@ def _with_owner(rows: QuerySet[Any]) -> QuerySet[Any]:
     return annotated
 
 
+def closed_of(score_set: ScoreSet, account_id: int) -> QuerySet[Any]:
+    """The alarms of the account that people closed in the workspace, the last one first."""
+    rows = AlarmWork.objects.filter(product=score_set.product_id, account=account_id)
+    rows = rows.filter(workspace=score_set.workspace_id, closed_at__isnull=False)
+    return rows.order_by("-closed_at")
+
+
 def count_results(score_set: ScoreSet, since: datetime) -> dict[tuple[str, str], int]:
     """How many alarms people closed since then, by signal and result."""
     closed = AlarmWork.objects.filter(

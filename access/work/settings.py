@@ -1,5 +1,6 @@
 """How people work on the accounts of a product: the results of alarms, and who owns which."""
 
+from datetime import date
 from enum import StrEnum
 from typing import Any
 
@@ -44,10 +45,13 @@ class OwnerRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class WorkSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """Stored as JSON in ``Product.work``. ``results`` are those besides BUILT_IN. Of the ``rules``,
-    the first that names an owner counts."""
+    the first that names an owner counts. Owners were chosen by them for the day *chosen_for*, and
+    are to be chosen again if they changed since."""
 
     results: tuple[Result, ...] = ()
     rules: tuple[OwnerRule, ...] = ()
+    is_changed: bool = False
+    chosen_for: date | None = None
 
 
 BUILT_IN = (

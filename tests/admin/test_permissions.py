@@ -80,6 +80,7 @@ OWN_VIEWS = {
     # It redirects to delete_all.
     "engagement_product_delete": For.SUPERUSERS,
     "engagement_product_invite": For.MANAGERS,
+    "engagement_product_work": For.MANAGERS,
     "engagement_product_revoke_invite": For.MANAGERS,
     "engagement_product_dismiss_checklist": For.MANAGERS,
     "engagement_product_leaked_secret": For.MANAGERS,
