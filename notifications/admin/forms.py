@@ -172,7 +172,10 @@ class SubscriptionForm(ReloadingForm):
 
     class Meta:
         model = Subscription
-        fields = ["workspace", "quiet_hours", "tells_changed_rules", "traits", "is_enabled"]
+        fields = [
+            *("workspace", "to_owner", "quiet_hours", "tells_changed_rules", "traits"),
+            "is_enabled",
+        ]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -270,6 +273,9 @@ class SubscriptionForm(ReloadingForm):
         stored.segment = self._chosen_segment(info, scope)
         stored.insight = values.get("insight", "") if "insight" in info.parameters else ""
         stored.threshold = self._chosen_threshold(info)
+        about = stored.segment.scope if stored.segment else stored.scope or scope
+        if stored.to_owner and (info.is_about_product or about != "account"):
+            self.add_error("to_owner", "Only accounts have owners. Choose accounts.")
         if info.is_about_accounts and scope != "account":
             self.add_error("who", "Choose accounts: only they can have this.")
         if not self.is_new and values.get("destination"):

@@ -22,8 +22,8 @@ follow(
     "subscription",
     (
         *("trigger", "workspace__name", "scope", "segment__name", "insight", "threshold"),
-        *("direction", "filter_segment__name", "destination__name", "quiet_hours"),
-        *("tells_changed_rules", "traits", "is_enabled"),
+        *("direction", "filter_segment__name", "destination__name", "to_owner"),
+        *("quiet_hours", "tells_changed_rules", "traits", "is_enabled"),
     ),
 )
 
@@ -125,7 +125,8 @@ class SubscriptionAdmin(OutboundFormAdmin, ProductColumnAdmin):
         return admin
 
     def saved_text(self, request: HttpRequest, obj: Subscription) -> str:
-        return f"{obj.destination} is told: {describe_subscription(obj)}."
+        whom = f"The owners of accounts, or else {obj.destination}" if obj.to_owner else ""
+        return f"{whom or obj.destination} is told: {describe_subscription(obj)}."
 
     def response_add(
         self, request: HttpRequest, obj: Subscription, post_url_continue: str | None = None

@@ -67,7 +67,8 @@ class Subscription(models.Model):
     ``scope`` is that of the subjects; empty for triggers about the product. Only subjects in
     ``filter_segment`` count. ``quiet_hours`` is the period in which one subject has at most one
     message; 0 for no limit. ``started_at`` is None until the first sweep, which
-    stores the members and sends nothing.
+    stores the members and sends nothing. ``to_owner`` prefers the owner of each account to the
+    ``destination``.
     """
 
     class Direction(models.TextChoices):
@@ -108,6 +109,12 @@ class Subscription(models.Model):
     )
     destination = models.ForeignKey(
         Destination, on_delete=models.CASCADE, related_name="subscriptions"
+    )
+    to_owner = models.BooleanField(
+        "the account’s owner instead, if possible",
+        default=False,
+        db_default=False,
+        help_text="By email, if the owner has proven the address. The destination gets the others.",
     )
     quiet_hours = models.PositiveSmallIntegerField(
         "messages per subject", choices=QuietHours.choices, default=QuietHours.DAY

@@ -70,7 +70,7 @@ def _tell_news(
     for subscription in subscriptions:
         if subscription.started_at is None or not news:
             continue
-        if len(news) > outbox.most_messages(subscription):
+        if len(news) > outbox.most_messages(subscription.destination):
             text = f"{len(news):,} license events: {subscription.get_trigger_display().lower()}."
             many = Condition(text, "", {"count": len(news)})
             outbox.write_news(subscription, [many], now)

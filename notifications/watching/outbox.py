@@ -16,6 +16,7 @@ from notifications.models import Destination, OutboxMessage, Subscription
 from notifications.watching import payloads
 from notifications.watching.changes import Changes
 from notifications.watching.insights import SIGNALS
+from notifications.watching.owners import by_destination
 from notifications.watching.watches import WatchedSet, tells_entered
 
 # More changes than this in one sweep become one message: for programs, and for people.
@@ -36,12 +37,12 @@ def write_changes(
     if not ids:
         return
     facts = payloads.Facts(subscription, watched, now)
-    destination = subscription.destination
-    if len(ids) > most_messages(subscription):
-        drafts = [facts.about_many(len(ids), facts.load(ids[:NAMED_SUBJECTS]))]
-    else:
-        drafts = [facts.about(subject) for subject in facts.load(ids)]
-    _write(subscription, destination, drafts, now)
+    for destination, own in by_destination(subscription, watched, ids, now):
+        if len(own) > most_messages(destination):
+            drafts = [facts.about_many(len(own), facts.load(own[:NAMED_SUBJECTS]))]
+        else:
+            drafts = [facts.about(subject) for subject in facts.load(own)]
+        _write(subscription, destination, drafts, now)
 
 
 def write_condition(
@@ -70,8 +71,8 @@ def write_news(
     _write(subscription, subscription.destination, drafts, now)
 
 
-def most_messages(subscription: Subscription) -> int:
-    return MAX_MESSAGES_TO_PEOPLE if subscription.destination.is_chat else MAX_MESSAGES
+def most_messages(destination: Destination) -> int:
+    return MAX_MESSAGES_TO_PEOPLE if destination.is_chat else MAX_MESSAGES
 
 
 def draft_test(destination: Destination, now: datetime) -> OutboxMessage:
