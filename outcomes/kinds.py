@@ -19,6 +19,8 @@ class Kind(StrEnum):
     TRAIT = "trait"
     # An active account had an active day in the 30 days after, or had none.
     DORMANCY = "dormancy"
+    # Somebody closed an alarm: the account was kept, or lost.
+    ALARM = "alarm"
 
 
 class Exclusion(StrEnum):
@@ -30,6 +32,7 @@ class Exclusion(StrEnum):
     INTERNAL = "internal"
     FREE = "free"
     UNKNOWN = "unknown"
+    FALSE_ALARM = "false_alarm"
     # Younger than its grace period, or not decided yet.
     OPEN = "open"
     # No account has the license's id, or it has no data before the day.

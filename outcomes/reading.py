@@ -5,7 +5,7 @@ from datetime import date
 from engagement.models import Workspace
 from outcomes.kinds import Kind, OutcomeSet
 from outcomes.settings import kinds_on, load_settings
-from outcomes.sources import dormancy, licenses, traits
+from outcomes.sources import alarms, dormancy, licenses, traits
 
 LIMIT = 5_000
 # Workers of this queue compute what follows from outcomes. Scoring has workers of its own.
@@ -28,6 +28,8 @@ def read_outcomes(
     match kind:
         case Kind.DORMANCY:
             return dormancy.read(workspace.scores, today, limit)
+        case Kind.ALARM:
+            return alarms.read(workspace, today, limit)
         case Kind.TRAIT:
             settings = load_settings(workspace)
             since = workspace.product.history_traits.get(settings.trait)

@@ -7,7 +7,7 @@ import msgspec
 
 from engagement.models import Product, Workspace
 from outcomes.kinds import Kind
-from outcomes.sources import licenses
+from outcomes.sources import alarms, licenses
 
 
 class OutcomeSettings(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,9 +36,10 @@ def to_json(settings: OutcomeSettings) -> dict[str, Any]:
 
 def kinds_with_data(product: Product) -> list[Kind]:
     """The kinds that there may be outcomes of: of licenses with a ledger, of traits with a
-    history."""
+    history, of alarms that somebody closed."""
     traits = [Kind.TRAIT] if product.history_traits else []
-    return [*licenses.kinds_of(product.pk), *traits, Kind.DORMANCY]
+    closed = [Kind.ALARM] if alarms.has_any(product.pk) else []
+    return [*licenses.kinds_of(product.pk), *traits, Kind.DORMANCY, *closed]
 
 
 def kinds_on(workspace: Workspace) -> list[Kind]:

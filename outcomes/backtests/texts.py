@@ -74,6 +74,16 @@ KIND_TEXTS = {
         "Went quiet",
         "Dormancy needs nothing but events: accounts that were active, and 30 days after.",
     ),
+    Kind.ALARM: KindTexts(
+        "Closed alarms",
+        "who is kept after an alarm",
+        "before somebody closed the alarm",
+        "were kept",
+        "were lost",
+        "were",
+        "Were lost",
+        "They come from alarms that people closed as kept or lost. People choose which they close.",
+    ),
 }
 
 EXCLUSION_TEXTS = {
@@ -84,6 +94,7 @@ EXCLUSION_TEXTS = {
     Exclusion.FREE: "free licenses",
     Exclusion.UNKNOWN: "unknown how they ended",
     Exclusion.OPEN: "not decided yet",
+    Exclusion.FALSE_ALARM: "false alarms",
     Exclusion.NO_DATA: "no data before the day",
 }
 

@@ -51,7 +51,7 @@ class RunningCase(NamedTuple):
 
 def kinds_of(workspace: Workspace) -> list[Kind]:
     """The kinds that chances are computed of: those of licenses, or without any the others."""
-    own = kinds_on(workspace)
+    own = [kind for kind in kinds_on(workspace) if kind in AGES]
     of_licenses = [kind for kind in own if kind in licenses.KINDS]
     return of_licenses if licenses.kinds_of(workspace.product_id) else own
 

@@ -48,13 +48,13 @@ ALLOWED = {
 BOUNDS = {
     "core": (3, 13),
     "engagement": (9, 88),
-    "access": (5, 14),
+    "access": (5, 15),
     "outcomes": (6, 34),
     "trends": (5, 20),
     "ingestion": (6, 62),
     "readapi": (8, 72),
     "marketplace": (6, 35),
-    "notifications": (8, 36),
+    "notifications": (8, 37),
     "exports": (6, 30),
     "console": (5, 13),
     "config": (6, 45),
@@ -74,7 +74,7 @@ DRAWN = [
 ]
 UNDRAWN = {"__init__", "apps", "management", "templatetags", "wsgi"}
 # What trends and forms may cost is in it; it goes down when they are complete.
-PRODUCT_LINES = 99_400
+PRODUCT_LINES = 98_900
 # What a message runs through from the request to its score.
 HOT_PATH = (
     "ingestion/doors",

@@ -17,6 +17,8 @@ from core.database import sql
 from engagement.models import (
     Account,
     AccountEngagement,
+    AccountNote,
+    AlarmWork,
     Product,
     Segment,
     TraitChange,
@@ -251,6 +253,16 @@ def full_workspace(acme: Product, workspace: Workspace) -> Workspace:
         changes={"weight of opened": ["1", "5"], "lookback_days": ["7", "30"]},
     )
     assert entry.pk
+    AccountNote.objects.create(
+        product=acme, account_id=initech.account_id, author="maya", text="Ann called.",
+        written_at=NOON - timedelta(days=9),
+    )  # fmt: skip
+    closed_at = NOON - timedelta(days=8)
+    AlarmWork.objects.create(
+        product=acme, workspace=workspace, account_id=initech.account_id, signal="fall",
+        since=TODAY - timedelta(days=30), seen_on=TODAY - timedelta(days=21), result="saved",
+        closed_by="maya", closed_at=closed_at,
+    )  # fmt: skip
     return workspace
 
 
@@ -285,6 +297,8 @@ def test_everything_that_is_stored_is_told_once_the_latest_day_first(
         ("09-19", "Users leaving: 2 of 5 regular users are quiet"),
         ("09-18", "Weights and window changed"),
         ("09-17", "plan: free → pro"),
+        ("09-16", "Activity falling closed as “saved”"),
+        ("09-15", "Note"),
         ("09-14", "Seats added: 25 → 40"),
         ("09-04", "Activity falling: back to usual, after 10 days"),
         ("08-25", "Activity falling: 4 active user-days in 2 weeks, 18 usual"),
@@ -296,6 +310,8 @@ def test_everything_that_is_stored_is_told_once_the_latest_day_first(
         {entry.position for entry in entries}, reverse=True
     )
     assert next(e.who for e in others if e.kind == EntryKind.SCORING) == "by maya"
+    work = [entry.who for entry in others if entry.kind == EntryKind.WORK]
+    assert work == ["by maya", "maya: Ann called."]
 
 
 def test_each_kind_is_read_alone_and_what_is_withdrawn_or_edited_is_gone(

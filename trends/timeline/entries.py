@@ -16,6 +16,7 @@ class EntryKind(StrEnum):
     SEGMENT = "segment"
     PEOPLE = "people"
     TRAIT = "trait"
+    WORK = "work"
     SCORING = "scoring"
 
 
@@ -27,6 +28,7 @@ LABELS = {
     EntryKind.SEGMENT: "Segments",
     EntryKind.PEOPLE: "People",
     EntryKind.TRAIT: "Traits",
+    EntryKind.WORK: "Work",
     EntryKind.SCORING: "Scoring",
 }
 _PLACES = {kind: place for place, kind in enumerate(reversed(EntryKind))}

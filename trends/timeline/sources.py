@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, LiteralString
 
+from django.utils.text import Truncator
+
 from access.trail.scoring_changes import describe_parts, scoring_changes
+from access.work import accounts, alarms
 from core.database import sql
 from engagement.activity import reading, sentences
 from engagement.metric_names import Scope
@@ -23,7 +26,7 @@ SPAN = timedelta(days=365)
 MAX_OF_SOURCE = 500
 # A user who sent nothing for so long is gone.
 GONE_AFTER = timedelta(days=28)
-NAMES_SHOWN = 3
+NAMES_SHOWN, MAX_OF_NOTE = 3, 200
 
 
 @dataclass(frozen=True)
@@ -206,6 +209,20 @@ def trait_entries(about: Subject) -> Iterator[Entry]:
         yield Entry(change.day, EntryKind.TRAIT, "changed", f"{change.name}: {values}", change.name)
 
 
+def work_entries(about: Subject) -> Iterator[Entry]:
+    """Notes about the account, and alarms that people closed."""
+    assert isinstance(about.subject, Account)
+    notes = accounts.notes_of(about.subject).filter(written_at__date__gte=about.first_day)
+    for note in notes[:MAX_OF_SOURCE]:
+        words = Truncator(note.text).chars(MAX_OF_NOTE)
+        who, key = f"{note.author}: {words}", str(note.pk)
+        yield Entry(note.written_at.date(), EntryKind.WORK, "note", "Note", key, who)
+    for row in alarms.closed_of(about.score_set, about.subject.pk)[:MAX_OF_SOURCE]:
+        text = f"{alarms.label(row.signal)} closed as “{row.result}”"
+        key, who = f"{row.signal} {row.since}", f"by {row.closed_by}"
+        yield Entry(row.closed_at.date(), EntryKind.WORK, "alarm_closed", text, key, who)
+
+
 def scoring_entries(about: Subject) -> Iterator[Entry]:
     """When people changed how the workspace scores."""
     for change in scoring_changes(about.workspace, about.first_day):
@@ -224,6 +241,7 @@ SOURCES: dict[Scope, dict[EntryKind, Source]] = {
         EntryKind.SEGMENT: segment_entries,
         EntryKind.PEOPLE: people_entries,
         EntryKind.TRAIT: trait_entries,
+        EntryKind.WORK: work_entries,
         EntryKind.SCORING: scoring_entries,
     },
     "user": {
