@@ -19,6 +19,8 @@ from engagement.segments import members
 from engagement.traits import canonical_name
 
 JOB = "choose owners"
+# That of what nobody waits for (``outcomes.reading``): scoring looks for its own work all the time.
+QUEUE = "backtests"
 # The locks of scoring are held for as many accounts at once.
 ACCOUNTS_PER_STEP = 5_000
 
@@ -28,7 +30,7 @@ def register() -> None:
         JOB,
         "Chooses the owners of accounts by the rules of a product, every night and after a change "
         "of the rules.",
-        queue="scoring",
+        queue=QUEUE,
         step=choose_some,
         keys=due_products,
         title=lambda pk: str(Product.objects.filter(pk=pk).first() or pk),
@@ -71,7 +73,7 @@ def choose_some(job: Job, now: datetime) -> Outcome:
         _choose(product, own.rules, ids)
         return More(str(ids[-1]))
     ended = msgspec.structs.replace(own, is_changed=False, chosen_for=_day_of(product.pk))
-    # Whoever changed the rules meanwhile has marked them, and they are applied again.
+    # A person who changed the rules meanwhile has marked them, and they are applied again.
     unchanged = Product.objects.filter(pk=product.pk, work=product.work)
     unchanged.update(work=settings.to_json(ended))
     return Done()

@@ -23,7 +23,7 @@ from config.setup.provisioning import create_product
 from core.progress import ProgressReporter
 from engagement.models import Account, Product, RescoreRequest
 from engagement.rescoring import rescore
-from harness.demo import loading, rewinding, stories, vocabulary
+from harness.demo import loading, rewinding, stories, vocabulary, work
 from harness.demo.ingestion_log import fill_last_24h
 from harness.demo.licenses import PAST_TRIALS
 from harness.demo.population import Customer, Size
@@ -196,6 +196,8 @@ def generate_demo_data(
             return stopping()
 
         loading.score_products(products, clock, scoring)
+        if not stopping():
+            work.plant(connected, clock())
     finally:
         progress.finish()
 

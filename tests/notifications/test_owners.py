@@ -42,7 +42,7 @@ def enter(product: Product, clock: Clock, hours: float, plan: str = "pro") -> No
     settle(clock)
 
 
-def told() -> dict[str, str]:
+def recipients() -> dict[str, str]:
     rows = OutboxMessage.objects.select_related("destination__owner")
     return {row.external_id: getattr(row.destination.owner, "username", "CRM") for row in rows}
 
@@ -51,7 +51,7 @@ def test_an_owner_with_a_proven_address_is_told_instead(
     acme: Product, world: Destination, clock: Clock
 ) -> None:
     enter(acme, clock, 1)
-    assert told() == {"of dana": "dana", "of eve": "CRM", "of nobody": "CRM"}
+    assert recipients() == {"of dana": "dana", "of eve": "CRM", "of nobody": "CRM"}
     own = Destination.objects.defer(None).get(owner__username="dana")
     assert (own.address, own.state) == ("dana@acme.example", Destination.State.ACTIVE)
     assert own.site_url == world.site_url
@@ -66,7 +66,7 @@ def test_a_later_message_leaves_what_deliveries_write_alone(
     OutboxMessage.objects.all().delete()
     enter(acme, clock, 2, "free")
     enter(acme, clock, 3)
-    assert told()["of dana"] == "dana"
+    assert recipients()["of dana"] == "dana"
     assert (own.get().failures, own.get().leased_until is None) == (3, False)
 
 
@@ -75,7 +75,7 @@ def test_who_left_the_product_is_told_nothing(
 ) -> None:
     ProductMember.objects.filter(user__username="dana").delete()
     enter(acme, clock, 1)
-    assert set(told().values()) == {"CRM"}
+    assert set(recipients().values()) == {"CRM"}
 
 
 def test_without_a_mail_server_the_destination_is_told(
@@ -83,4 +83,4 @@ def test_without_a_mail_server_the_destination_is_told(
 ) -> None:
     settings.HAS_EMAIL = False
     enter(acme, clock, 1)
-    assert set(told().values()) == {"CRM"}
+    assert set(recipients().values()) == {"CRM"}
