@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='subscription',
             name='to_owner',
-            field=models.BooleanField(db_default=False, default=False, help_text='By email, if the owner has proven the address. All others go to the destination.', verbose_name='the account’s owner instead, if possible'),
+            field=models.BooleanField(db_default=False, default=False, help_text='By email, if the owner has proven the address. The destination gets the others.', verbose_name='the account’s owner instead, if possible'),
         ),
     ]
