@@ -70,9 +70,10 @@ def _identify(summary: ProductSummary) -> Step:
         return Step(title, False, f"{proof}group.", Link("How apps send the Cloud ID", guide))
     groups = "1 group has" if report.accounts == 1 else f"{report.accounts:,} groups have"
     proof = f"{'At least ' if report.is_cut[0] else ''}{groups} users."
+    proof += f" {report.cloud_ids:,} of {report.accounts:,} groups look like Cloud IDs"
     if summary.connection is None:
-        return Step(title, True, proof)
-    proof += f" {report.cloud_ids:,} of {report.accounts:,} groups look like Cloud IDs;"
+        return Step(title, True, f"{proof}.")
+    proof += ";"
     number = len(report.unlicensed)
     proof += f" {number:,} {'does' if number == 1 else 'do'} not match any license."
     is_done = summary.connection.last_success_at is not None and not report.has_many_faults

@@ -16,7 +16,7 @@ from engagement.models import AccountEngagement, ScoreSet
 from marketplace.models import License
 
 # Accounts with the highest scores, and sites by their Cloud IDs, which are in no order.
-MAX_COMPARED: Final = 5_000
+MAX_COMPARED: Final = 2_000
 # A larger share of faults deserves a warning.
 HIGH_FAULT_SHARE: Final = 0.05
 
@@ -171,10 +171,22 @@ def _unlicensed(
     return rows
 
 
+# As arrays: a text with thousands of values takes longer to plan than to run.
+_LICENSED: LiteralString = """
+    SELECT l.cloud_id, l.product_id
+    FROM unnest(%(cloud_ids)b::text[]) AS k(cloud_id)
+    JOIN marketplace_license l
+      ON l.cloud_id = k.cloud_id AND l.product_id = ANY(%(products)b::bigint[])
+"""
+
+
 def _with_license(products: Collection[int], cloud_ids: Iterable[str]) -> dict[str, int]:
     """Those of the Cloud IDs that a license of the products has, each with the product."""
-    rows = License.objects.filter(product__in=products, cloud_id__in={*cloud_ids} - {""})
-    return dict(rows.values_list("cloud_id", "product"))
+    ids = sorted({*cloud_ids} - {""})
+    if not ids or not products:
+        return {}
+    rows = sql.fetch(_LICENSED, {"cloud_ids": ids, "products": list(products)})
+    return {row[0]: row[1] for row in rows}
 
 
 # Each host takes two steps in the index of traits.

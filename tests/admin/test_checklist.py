@@ -70,7 +70,10 @@ def test_groups_are_proven_by_their_form_and_their_licenses(acme_rows: Rows) -> 
     )
     # Without a connection, any id will do.
     Connection.objects.all().delete()
-    assert proof(acme, IDENTIFY) == (True, "12 groups have users.")
+    assert proof(acme, IDENTIFY) == (
+        True,
+        "12 groups have users. 3 of 12 groups look like Cloud IDs.",
+    )
 
 
 def test_the_other_steps_are_proven_by_rows(acme_rows: Rows) -> None:
