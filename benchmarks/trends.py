@@ -15,7 +15,7 @@ from harness.report import Report, Result, progress
 from harness.service import temporary_service
 
 SECONDS, REPLAY_SECONDS, MEMORY_MB = 300.0, 900.0, 500.0
-_FILL: tuple[LiteralString, ...] = (
+FILL: tuple[LiteralString, ...] = (
     """
     INSERT INTO engagement_dailycount (product_id, user_id, account_id, event_name_id, day, count,
                                        last_at)
@@ -58,7 +58,7 @@ def measure(options: argparse.Namespace) -> Report:
         nights.fill(service, product, options.accounts, options.users, with_active_days=False)
         progress("Making the daily counts of 30 days.")
         database = service.connect()
-        for statement in _FILL:
+        for statement in FILL:
             database.execute(statement, {"product": product} if "%" in statement else None)
         database.execute(_DAYS, {"workspace": workspace})
         for name in ("a night", "91 days"):

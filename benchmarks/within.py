@@ -34,6 +34,7 @@ from core.models import Job  # noqa: E402
 from engagement import changes  # noqa: E402
 from engagement import tasks as scoring  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
+from engagement.metric_names import Scope  # noqa: E402
 from engagement.models import (  # noqa: E402
     Account,
     Alarm,
@@ -47,10 +48,12 @@ from engagement.models import (  # noqa: E402
     Workspace,
 )
 from engagement.nights.jobs import DECIDE_ALARMS  # noqa: E402
-from engagement.rescoring import sets, what_if  # noqa: E402
-from engagement.rescoring.jobs import ORDERS  # noqa: E402
+from engagement.rescoring import activation, sets, what_if  # noqa: E402
+from engagement.rescoring.jobs import ACTIVATION, ORDERS  # noqa: E402
 from engagement.rescoring.rescore import rescore  # noqa: E402
-from engagement.scores import raw  # noqa: E402
+from engagement.rules.steps import Step  # noqa: E402
+from engagement.scores import activation_figures, raw, sampling  # noqa: E402
+from engagement.scores.activation import current  # noqa: E402
 from exports import runs  # noqa: E402
 from exports.models import ExportRun, Extent, ScheduledExport, Table  # noqa: E402
 from exports.writing import QUEUE  # noqa: E402
@@ -504,6 +507,48 @@ def look_ahead(product_id: str, day: str) -> dict[str, Any]:
     }
 
 
+_STEPS = [
+    Step("Once", "event", "Opened", within_days=7),
+    Step("Three days", "event", "Opened", at_least=3, unit="days", within_days=14),
+    Step("Five times", "event", "Opened", at_least=5, within_days=30),
+]
+
+
+def steps(workspace_id: str, scope: Scope) -> dict[str, Any]:
+    """Edit the steps, and build them until everybody sees the new ones; then tell readers of
+    changes, count again, and ask what a sample would say."""
+    now = timezone.now()
+    day = now.date()
+    ScoreSet.objects.filter(workspace=int(workspace_id)).update(scored_day=day)
+    workspace = Workspace.objects.select_related("scores").get(pk=workspace_id)
+    kind, started = kinds.get(ACTIVATION), time.monotonic()
+    assert kind is not None
+    assert workspace.scores is not None
+    activation.request(workspace, scope, _STEPS)
+    while current(workspace.pk, scope) is None:
+        run_kinds([kind], timezone.now, lambda: True)
+    built = time.monotonic()
+    run_kinds([kind], timezone.now, lambda: False)
+    stamped = time.monotonic()
+    row = current(workspace.pk, scope)
+    assert row is not None
+    figures = activation_figures.count(row, day)
+    counted = time.monotonic()
+    total = figures.total
+    ids = sampling.sample_subjects(workspace.scores, scope, total, min(total, 5_000)).ids
+    activation_figures.preview(workspace.scores, scope, _STEPS, ids, day)
+    previewed = time.monotonic()
+    ((size,),) = sql.fetch("SELECT pg_total_relation_size('engagement_stepsdone')")
+    return {
+        "seconds": built - started,
+        "stamped_seconds": stamped - started,
+        "count_seconds": counted - stamped,
+        "what_if_seconds": previewed - counted,
+        "activated": figures.activated,
+        "bytes": size,
+    }
+
+
 COMMANDS = {
     "backtest": backtest,
     "forecast_past": forecast_past,
@@ -523,6 +568,7 @@ COMMANDS = {
     "drain": drain,
     "night": night,
     "figures": figures,
+    "steps": steps,
     "write_lines": write_lines,
     "import_lines": import_lines,
     "export_lines": export_lines,

@@ -15,6 +15,7 @@
     eds.py list trends interval=week
     eds.py list features
     eds.py list cohorts subjects=user by=plan
+    eds.py list activation subjects=user
     eds.py watch accounts --state accounts.state --interval 60
 
 Parameters of the read API follow the resource as name=value. Each line of output is a JSON object,
@@ -35,7 +36,10 @@ import requests
 # Of one account, or of one user.
 OF_SUBJECT = ("timeline",)
 # Of one workspace: lists without single records.
-OF_WORKSPACE = ("backtests", "chances", "changes", "cohorts", "features", "forecasts", "trends")
+OF_WORKSPACE = (
+    *("activation", "backtests", "chances", "changes", "cohorts"),
+    *("features", "forecasts", "trends"),
+)
 RESOURCES = ("workspaces", "accounts", "users", "segments")
 OF_COMMAND = {"get": RESOURCES, "watch": ("accounts", "users")}
 LARGEST_PAGE = {"accounts": 500, "users": 500}
@@ -125,8 +129,8 @@ def _body(response: requests.Response) -> Record:
 
 
 def list_records(client: Client, options: argparse.Namespace) -> Iterator[Record]:
-    """Up to ``--top`` records, or all. Of changes, there is one record."""
-    if options.resource == "changes":
+    """Up to ``--top`` records, or all. Of changes and activation, there is one record."""
+    if options.resource in ("activation", "changes"):
         yield client.read(options.path, options.parameters)["data"]
         return
     remaining = options.top

@@ -65,6 +65,11 @@ urlpatterns = [
         readapi.CohortList.as_view(),
         name="v2_cohorts",
     ),
+    path(
+        "v2/workspaces/<int:workspace_id>/activation",
+        readapi.ActivationDetail.as_view(),
+        name="v2_activation",
+    ),
     path("v2/accounts", readapi.AccountList.as_view(), name="v2_accounts"),
     path("v2/accounts/<int:account_id>", readapi.AccountDetail.as_view(), name="v2_account"),
     path(

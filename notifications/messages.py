@@ -211,6 +211,22 @@ class ChanceSummary(ChanceMessage, frozen=True, kw_only=True):
     first: list[NotifiedSubject]
 
 
+class ActivationChanged(SubjectMessage, frozen=True, kw_only=True):
+    """A user or an account is activated, or got stuck at a step: `user` or `account` is there."""
+
+    user: NotifiedSubject | UnsetType = UNSET
+    account: NotifiedSubject | UnsetType = UNSET
+    before: ScoreBefore
+    after: ScoreAfter
+
+
+class ActivationSummary(SubjectMessage, frozen=True, kw_only=True):
+    """Many are activated, or got stuck, at once: how many, and the first of them."""
+
+    count: Count
+    first: list[NotifiedSubject]
+
+
 class FirstEvent(SubjectMessage, frozen=True, kw_only=True):
     """A new account had its first event."""
 
@@ -366,6 +382,8 @@ CHANGES: dict[Trigger, type[SubjectMessage]] = {
     Trigger.INSIGHT_STARTED: InsightChanged,
     Trigger.INSIGHT_ENDED: InsightChanged,
     **dict.fromkeys(CHANCES, ChanceLow),
+    Trigger.ACTIVATED: ActivationChanged,
+    Trigger.ACTIVATION_STUCK: ActivationChanged,
     Trigger.ACCOUNT_FIRST_EVENT: FirstEvent,
 }
 SUMMARIES: dict[Trigger, type[SubjectMessage]] = {
@@ -376,6 +394,8 @@ SUMMARIES: dict[Trigger, type[SubjectMessage]] = {
     Trigger.INSIGHT_STARTED: InsightSummary,
     Trigger.INSIGHT_ENDED: InsightSummary,
     **dict.fromkeys(CHANCES, ChanceSummary),
+    Trigger.ACTIVATED: ActivationSummary,
+    Trigger.ACTIVATION_STUCK: ActivationSummary,
     Trigger.ACCOUNT_FIRST_EVENT: FirstEventSummary,
 }
 CONDITIONS: dict[Trigger, type[ProductMessage]] = {

@@ -18,6 +18,8 @@ _PHRASES = {
     Trigger.INSIGHT_ENDED: "lose the insight",
     Trigger.CHANCE_TO_BUY_LOW: "have a chance to buy below (%)",
     Trigger.CHANCE_TO_RENEW_LOW: "have a chance to renew below (%)",
+    Trigger.ACTIVATED: "are activated",
+    Trigger.ACTIVATION_STUCK: "get stuck at a step of activation",
     Trigger.ACCOUNT_FIRST_EVENT: "have their first event",
     Trigger.TOKEN_EXPIRING: "the marketplace token expires within (days)",
     Trigger.CREDENTIAL_EXPIRING: "a key or a read token expires within (days)",
@@ -59,6 +61,8 @@ def describe_subscription(subscription: Subscription) -> str:
             text = (
                 f"{CHANCE_LABELS[CHANCES[Trigger(trigger)]]} of accounts falls below {threshold}%"
             )
+        case Trigger.ACTIVATED | Trigger.ACTIVATION_STUCK:
+            text = f"{subjects} {phrase(Trigger(subscription.trigger))}"
         case Trigger.ACCOUNT_FIRST_EVENT:
             text = "New accounts have a first event"
         case Trigger.TOKEN_EXPIRING:

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from django.db import models
 
-from engagement.rules.rules import ChanceName
+from engagement.rules.rules import ActivationState, ChanceName
 
 Parameter: TypeAlias = str
 
@@ -19,6 +19,8 @@ class Trigger(models.TextChoices):
     INSIGHT_ENDED = "insight_ended", "Insight ends"
     CHANCE_TO_BUY_LOW = "chance_to_buy_low", "Chance of an evaluation falls below a value"
     CHANCE_TO_RENEW_LOW = "chance_to_renew_low", "Chance of a renewal falls below a value"
+    ACTIVATED = "activated", "Is activated"
+    ACTIVATION_STUCK = "activation_stuck", "Gets stuck at a step of activation"
     ACCOUNT_FIRST_EVENT = "account_first_event", "First event of a new account"
     CONNECTION_NEEDS_AUTHENTICATION = (
         "connection_needs_authentication",
@@ -102,6 +104,8 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
     Trigger.INSIGHT_ENDED: TriggerInfo("insight.ended", ("insight", *_SUBJECTS)),
     Trigger.CHANCE_TO_BUY_LOW: _chance("chance_to_buy.low", 30),
     Trigger.CHANCE_TO_RENEW_LOW: _chance("chance_to_renew.low", 50),
+    Trigger.ACTIVATED: TriggerInfo("activation.done", ("scope", *_SUBJECTS)),
+    Trigger.ACTIVATION_STUCK: TriggerInfo("activation.stuck", ("scope", *_SUBJECTS)),
     Trigger.ACCOUNT_FIRST_EVENT: TriggerInfo("account.first_event", _SUBJECTS),
     Trigger.CONNECTION_NEEDS_AUTHENTICATION: TriggerInfo(
         "connection.needs_authentication", ends=True
@@ -154,6 +158,10 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
 CHANCES: dict[Trigger, ChanceName] = {
     Trigger.CHANCE_TO_BUY_LOW: "buy",
     Trigger.CHANCE_TO_RENEW_LOW: "renew",
+}
+ACTIVATION: dict[Trigger, ActivationState] = {
+    Trigger.ACTIVATED: "activated",
+    Trigger.ACTIVATION_STUCK: "stuck",
 }
 # What happened to licenses, by the type of the event. Withdrawals are of any of these.
 LICENSE_EVENTS: dict[Trigger, str] = {

@@ -16,6 +16,7 @@ from engagement.scores import history, insights, metrics
 from engagement.scores.history import EventPoints
 from engagement.scores.metrics import AccountMetrics, Metrics
 from engagement.segments import members
+from engagement.segments.activation import steps_of
 from engagement.segments.chances import chances_by_account
 from engagement.segments.features import feature_uses
 from readapi import queries, records, serializers
@@ -76,6 +77,11 @@ class SubjectDetails:
         kind, id = get_kind(self.scope), self.subject.pk
         uses = feature_uses(self.workspace.product_id, kind, [id], today)[id]
         return [serializers.feature_use(use) for use in uses]
+
+    def activation_record(self) -> records.SubjectActivation | None:
+        steps = steps_of(self.score_set, get_kind(self.scope), self.subject.pk)
+        today = self.score_set.scored_day or date.min
+        return serializers.activation(steps, today) if steps else None
 
     @cached_property
     def counts(self) -> history.CountSummary:

@@ -11,7 +11,7 @@ from msgspec import Meta
 from access.trail.scoring_changes import ScoringPart
 from engagement.insight_kinds import ActivityState, Severity, UnknownReason
 from engagement.metric_names import Scope
-from engagement.rules.rules import Condition, Match
+from engagement.rules.rules import ActivationState, Condition, Match
 from engagement.scores.formula import Trend
 from engagement.segments.features import FeatureState
 from outcomes.backtests.results import Horizon
@@ -491,11 +491,71 @@ class CohortRecord(TypedDict):
     through: Annotated[Day, Meta(description="The last day that is counted.")]
 
 
+Quartiles: TypeAlias = Annotated[
+    list[int],
+    Meta(description="The quartiles of the days since the first one; empty without any."),
+]
+ActivationShare: TypeAlias = Annotated[Estimate | None, Meta(description="Null of nobody.")]
+
+
+class ActivationStep(TypedDict):
+    """A step, and who is at it."""
+
+    name: str
+    text: Annotated[str, Meta(description="What has to be done, as a sentence.")]
+    reached: Annotated[int, Meta(description="Did this step and all before it.")]
+    share: ActivationShare
+    on_the_way: Annotated[int, Meta(description="Are at this step, and can do it in time.")]
+    stuck: Annotated[int, Meta(description="Are at this step, for which it is too late.")]
+    days: Quartiles
+
+
+class ActivationWeek(TypedDict):
+    """Who was first seen in a week, and did the first step, the first two, and so on."""
+
+    week: Annotated[Day, Meta(description="The Monday of the week, in UTC.")]
+    first_seen: int
+    reached: list[int]
+    share: Annotated[ActivationShare, Meta(description="The share that is activated.")]
+    is_over: Annotated[bool, Meta(description="False while somebody can do a step in time.")]
+
+
+class ActivationRecord(TypedDict):
+    """How many accounts or users are activated, and what the others still have to do."""
+
+    subjects: Scope
+    day: Annotated[Day | None, Meta(description="Null if the workspace has no steps.")]
+    total: int
+    activated: int
+    share: ActivationShare
+    days: Quartiles
+    steps: list[ActivationStep]
+    weeks: list[ActivationWeek]
+
+
+class StepDoneRecord(TypedDict):
+    """A step, and when it was done."""
+
+    name: str
+    is_done: bool
+    done_on: Annotated[Day | None, Meta(description="Null of a trait, which has no day.")]
+
+
+class SubjectActivation(TypedDict):
+    """How far a user or an account has come; null if the workspace has no steps."""
+
+    state: ActivationState
+    next_step: str | None
+    activated_on: Day | None
+    steps: list[StepDoneRecord]
+
+
 class ExpandedAccount(FullAccount, Expansions):
     """An account with all its metrics, and what was expanded."""
 
     insights: NotRequired[list[InsightRecord]]
     features: NotRequired[list[FeatureUseRecord]]
+    activation: NotRequired[SubjectActivation | None]
     chances: NotRequired[LowestChances]
     license_events: NotRequired[
         Annotated[
@@ -514,6 +574,7 @@ class ExpandedUser(FullUser, Expansions):
     """A user with all their metrics, and what was expanded."""
 
     features: NotRequired[list[FeatureUseRecord]]
+    activation: NotRequired[SubjectActivation | None]
 
 
 # --- Segments -------------------------------------------------------------------------------

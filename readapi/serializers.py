@@ -17,6 +17,7 @@ from engagement.scores import metrics
 from engagement.scores.history import DayScore, EventPoints
 from engagement.scores.insights import Insight
 from engagement.scores.metrics import AccountMetrics, Metrics, shown_benchmark
+from engagement.segments.activation import ShownSteps
 from engagement.segments.chances import ShownChance, shown_chance
 from engagement.segments.counts import SubjectTotals
 from engagement.segments.features import FeatureUse
@@ -287,6 +288,26 @@ def feature_use(use: FeatureUse) -> records.FeatureUseRecord:
         "state": use.state,
         "last_used_on": use.last_used_on.isoformat() if use.last_used_on else None,
     }
+
+
+def activation(steps: ShownSteps, today: date) -> records.SubjectActivation:
+    return {
+        "state": steps.state(today),
+        "next_step": steps.next_step.name if steps.next_step else None,
+        "activated_on": _day(steps.activated_on),
+        "steps": [
+            {
+                "name": step.name,
+                "is_done": steps.days[place] is not None,
+                "done_on": _day(steps.done_on(place)),
+            }
+            for place, step in enumerate(steps.steps)
+        ],
+    }
+
+
+def _day(day: date | None) -> str | None:
+    return day.isoformat() if day else None
 
 
 def note(row: AccountNote) -> records.NoteRecord:

@@ -384,6 +384,32 @@ COHORT: Json = {
     ],
     "through": "2026-09-16",
 }
+_HALF: Json = {"value": 0.5, "low": 0.352, "high": 0.648, "outcomes": 40}
+ACTIVATION: Json = {
+    "subjects": "account",
+    "day": "2026-09-17",
+    "total": 40,
+    "activated": 20,
+    "share": _HALF,
+    "days": [2, 4, 9],
+    "steps": [
+        {
+            "name": "Create a report",
+            "text": "Event “Report_Created” within 14 days",
+            **{"reached": 20, "share": _HALF, "on_the_way": 8, "stuck": 12, "days": [2, 4, 9]},
+        }
+    ],
+    "weeks": [
+        {
+            **{"week": "2026-09-07", "first_seen": 40, "reached": [20]},
+            **{"share": _HALF, "is_over": False},
+        }
+    ],
+}
+_STEPS: Json = {
+    **{"state": "activated", "next_step": None, "activated_on": "2026-09-11"},
+    "steps": [{"name": "Create a report", "is_done": True, "done_on": "2026-09-11"}],
+}
 TIMELINE_ENTRY: Json = {
     "day": "2026-09-17",
     "kind": "alarm",
@@ -409,6 +435,7 @@ EXPANDED_ACCOUNT: Json = {
     "license_events": [LICENSE_EVENT],
     "chances": _CHANCES,
     "features": _FEATURES,
+    "activation": _STEPS,
     "notes": [
         {
             "id": 7,
@@ -432,6 +459,7 @@ EXPANDED_USER: Json = FULL_USER | {
     "events": [{"name": "Report_Created", "count": 20, "weight": 1, "points": 20}],
     "events_total": 1,
     "features": _FEATURES,
+    "activation": _STEPS,
     "history": [{"day": "2026-09-23", "score": 67.3}, {"day": "2026-09-24", "score": 67.3}],
     "scoring_changes": [
         {"day": "2026-09-23", "changed": ["weights", "window"], "is_suggestion": True}

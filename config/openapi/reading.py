@@ -168,6 +168,14 @@ OPERATIONS = [
         examples.page(examples.COHORT, "workspaces/1/cohorts"),
     ),
     ReadOperation(
+        views.ActivationDetail,
+        "getActivation",
+        "Get who has done which steps of activation",
+        "Workspaces",
+        One[records.ActivationRecord],
+        examples.single_record(examples.ACTIVATION),
+    ),
+    ReadOperation(
         views.AccountList,
         "listAccounts",
         "List accounts by score, or find one",

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any, cast
 
 from django.db.models import Q
@@ -29,6 +30,7 @@ from engagement.money import MRR_LABEL, MRR_TRAIT, format_cents
 from engagement.orders.columns import CHANCE_COLUMNS
 from engagement.rules import license_events
 from engagement.rules.rules import (
+    ActivationCondition,
     ActivationState,
     ActivityCondition,
     ChanceCondition,
@@ -39,7 +41,9 @@ from engagement.rules.rules import (
     parse_rule,
 )
 from engagement.rules.texts import ACTIVATION_LABELS, CHANCE_LABELS, license_event_label
+from engagement.scopes import get_kind
 from engagement.segments import members
+from engagement.segments.activation import listed_activation_filter
 from engagement.segments.chances import candidates_filter
 from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
 
@@ -128,7 +132,8 @@ def check(state: ListState) -> None:
 def list_filter(state: ListState, score_set: ScoreSet, segment: Segment | None) -> Q:
     """The filter on engagement rows, without the search."""
     rule = list_rule(state)
-    others = [each for each in rule.conditions if not isinstance(each, ActivityCondition)]
+    listed = ActivityCondition | ActivationCondition
+    others = [each for each in rule.conditions if not isinstance(each, listed)]
     matches = members.members_filter(score_set, Rule(rule.scope, rule.match, tuple(others)))
     for condition in rule.conditions:
         match condition:
@@ -136,6 +141,9 @@ def list_filter(state: ListState, score_set: ScoreSet, segment: Segment | None) 
                 matches &= listed_activity_filter(score_set, condition.state)
             case ChanceCondition():
                 matches &= candidates_filter(condition, score_set)
+            case ActivationCondition():
+                kind_of_list, today = get_kind(rule.scope), score_set.scored_day or date.min
+                matches &= listed_activation_filter(condition, score_set, kind_of_list, today)
     if segment is not None:
         matches &= members.members_filter(score_set, members.segment_rule(segment))
     if kind := state.filters.get("insight"):

@@ -18,7 +18,8 @@ from engagement.scopes import SubjectKind, get_kind
 from engagement.scores.raw import join_counted_users
 
 # What was done before somebody was first seen counts on that day: a message that names an account
-# may come later than the first events of its users.
+# may come later than the first events of its users. Counts are summed for each subject, so that an
+# index finds them: for a join, the planner would read all counts of the product.
 ROWS: LiteralString = f"""
     WITH subjects AS MATERIALIZED (
         SELECT s.id, (s.first_seen_at AT TIME ZONE 'UTC')::date AS first_day
@@ -30,14 +31,19 @@ ROWS: LiteralString = f"""
         SELECT * FROM unnest(%(numbers)b::integer[], %(events)b::bigint[], %(least)b::bigint[],
                              %(by_days)b::boolean[], %(within)b::integer[])
             AS k(step, event_name_id, least, by_days, within)),
-    daily AS (
-        SELECT s.id, k.step, k.least, k.by_days, d.day - s.first_day AS day, sum(d.count) AS count
+    counted AS (
+        SELECT s.id, d.event_name_id, d.day - s.first_day AS day, d.count
         FROM subjects s
-        JOIN engagement_dailycount d ON d.product_id = %(product)s AND d.{{id_column}} = s.id
-            AND d.day < s.first_day + %(longest)s::integer
-        JOIN steps k ON k.event_name_id = d.event_name_id AND d.day < s.first_day + k.within
-        {{join_users}}
-        GROUP BY 1, 2, 3, 4, 5),
+        CROSS JOIN LATERAL (
+            SELECT d.event_name_id, d.day, sum(d.count) AS count
+            FROM engagement_dailycount d {{join_users}}
+            WHERE d.product_id = %(product)s AND d.{{id_column}} = s.id
+              AND d.day < s.first_day + %(longest)s::integer
+              AND d.event_name_id = ANY(%(events)b::bigint[])
+            GROUP BY d.event_name_id, d.day) d),
+    daily AS (
+        SELECT c.id, c.day, c.count, k.step, k.least, k.by_days
+        FROM counted c JOIN steps k ON k.event_name_id = c.event_name_id AND c.day < k.within),
     did AS (
         SELECT t.id, t.step, GREATEST(0, min(t.day)) AS day
         FROM (

@@ -4,24 +4,49 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 from typing import Any, NamedTuple
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import F, JSONField, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import JSONObject
+from django.db.models.lookups import GreaterThanOrEqual
 
+from engagement.activity.reading import AnyOf
 from engagement.models import Activation, ScoreSet, StepsDone
 from engagement.rules.rules import ActivationCondition, ActivationState
 from engagement.rules.steps import Step, parse_steps
 from engagement.scopes import SubjectKind
 from engagement.scores.activation import current
 
+# Of as many, a list finds all before it ranks them.
+FEW = 20_000
+
 
 def activation_filter(
     condition: ActivationCondition, score_set: ScoreSet, kind: SubjectKind, today: date
 ) -> Q:
-    """Keeps the engagement rows of subjects in this state on the day. One query finds the steps; a
-    step that the workspace does not have has nobody."""
+    """Keeps the engagement rows of subjects in this state on the day. One query finds the steps."""
+    rows = _in_state(condition, score_set, kind, today)
+    return Q(**{f"{kind.id_column}__in": rows.values("subject_id")})
+
+
+def listed_activation_filter(
+    condition: ActivationCondition, score_set: ScoreSet, kind: SubjectKind, today: date
+) -> Q:
+    """``activation_filter`` for a list. A few subjects are found first and ranked alone. Of many,
+    the walk down the ranking soon meets a page, and looks each up by its key."""
+    rows = _in_state(condition, score_set, kind, today)
+    if rows[: FEW + 1].count() <= FEW:
+        return Q(AnyOf(F(kind.id_column), ArraySubquery(rows.values("subject_id"))))
+    own = rows.filter(subject_id=OuterRef(kind.id_column)).values("reached")
+    return Q(GreaterThanOrEqual(Subquery(own[:1]), 0))
+
+
+def _in_state(
+    condition: ActivationCondition, score_set: ScoreSet, kind: SubjectKind, today: date
+) -> QuerySet[StepsDone]:
+    """Nobody if the workspace has no steps, or not the one that the condition names."""
     activation = current(score_set.workspace_id, kind.scope)
     if activation is None:
-        return Q(Value(False))
+        return StepsDone.objects.none()
     rows, steps = _rows(activation), parse_steps(activation.steps)
     match condition.state:
         case "activated":
@@ -31,11 +56,9 @@ def activation_filter(
         case "stuck":
             rows = rows.filter(late_on__lte=today)
     if condition.step is not None:
-        names = [step.name for step in steps]
-        if condition.step not in names:
-            return Q(Value(False))
-        rows = rows.filter(reached=names.index(condition.step))
-    return Q(**{f"{kind.id_column}__in": rows.values("subject_id")})
+        places = [place for place, step in enumerate(steps) if step.name == condition.step]
+        rows = rows.filter(reached__in=places)
+    return rows
 
 
 def steps_done(score_set: ScoreSet, kind: SubjectKind) -> Subquery | Value:
@@ -47,6 +70,13 @@ def steps_done(score_set: ScoreSet, kind: SubjectKind) -> Subquery | Value:
     steps = Value(activation.steps, JSONField())
     fields = {name: F(name) for name in ("first_day", "days", "reached", "late_on")}
     return Subquery(own.values(row=JSONObject(**fields, steps=steps)))
+
+
+def steps_of(score_set: ScoreSet, kind: SubjectKind, subject_id: int) -> "ShownSteps | None":
+    """The steps of one subject of the set."""
+    rows = kind.engagement_rows(score_set).filter(**{kind.id_column: subject_id})
+    values = rows.annotate(steps_done=steps_done(score_set, kind)).values_list("steps_done")
+    return shown_steps(next(iter(values), (None,))[0])
 
 
 def _rows(activation: Activation) -> QuerySet[StepsDone]:

@@ -251,6 +251,10 @@ class Facts:
                 return f"has the insight “{insight_label(subscription.insight)}”"
             case Trigger.INSIGHT_ENDED:
                 return f"no longer has the insight “{insight_label(subscription.insight)}”"
+            case Trigger.ACTIVATED:
+                return "did all steps of activation"
+            case Trigger.ACTIVATION_STUCK:
+                return "got stuck at a step of activation"
             case Trigger.ACCOUNT_FIRST_EVENT:
                 return "had a first event"
             case Trigger.SCORE_CROSSED:

@@ -10,6 +10,7 @@ from engagement.insight_kinds import ABOUT_SEATS
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Workspace
 from engagement.rules.rules import (
+    ActivationCondition,
     ActivityCondition,
     ChanceCondition,
     InsightCondition,
@@ -18,10 +19,11 @@ from engagement.rules.rules import (
     rule_to_json,
 )
 from engagement.scopes import SubjectKind, get_kind
+from engagement.scores.activation import current
 from engagement.segments import members
 from engagement.segments.insight_filters import insight_filter
 from notifications.models import Subscription, Watch
-from notifications.triggers import CHANCES, TRIGGERS, Trigger
+from notifications.triggers import ACTIVATION, CHANCES, TRIGGERS, Trigger
 from notifications.watching.insights import BY_ALARMS, SIGNALS, insight_kind
 
 
@@ -62,6 +64,8 @@ def _watch_key(subscription: Subscription) -> str:
         case trigger if trigger in CHANCES:
             chance = CHANCES[Trigger(trigger)]
             return f"chance {subscription.workspace_id} {chance} {subscription.threshold:g}"
+        case trigger if trigger in ACTIVATION:
+            return f"{trigger} {subscription.workspace_id} {subscription.scope}"
         case Trigger.ACCOUNT_FIRST_EVENT:
             return f"first event {subscription.workspace_id}"
     threshold = "" if subscription.threshold is None else f" {subscription.threshold:g}"
@@ -72,10 +76,10 @@ class WatchedSet:
     """The set that a watch is about, in the workspace's scores of this moment.
 
     ``definition`` changes with the rule and with the score set, which a change of weights replaces.
-    Of a set by seats, it changes with whom they are for. Of a set by alarms, it also changes with
-    the level of the alarms, and when a replay decides them again. But a replay changes nothing
-    about an insight that tells of one alarm: its alarms say whether they are news
-    (``told_to_nobody``).
+    Of a set by seats, it changes with whom they are for, and of one by activation with the steps.
+    Of a set by alarms, it also changes with the level of the alarms, and when a replay decides them
+    again. But a replay changes nothing about an insight that tells of one alarm: its alarms say
+    whether they are news (``told_to_nobody``).
     """
 
     def __init__(self, watch: Watch, subscription: Subscription, score_set: ScoreSet) -> None:
@@ -85,6 +89,7 @@ class WatchedSet:
         self.definition = f"{score_set.pk} {_text(rule) if rule else watch.key}"
         self.definition += _alarms_version(score_set, rule, subscription)
         self.definition += _seats_version(score_set, rule, subscription)
+        self.definition += _steps_version(score_set, rule)
         self._rule, self._subscription = rule, subscription
 
     def rows(self) -> Any:
@@ -120,6 +125,8 @@ def _rule(watch: Watch, subscription: Subscription, scope: Scope) -> Rule | None
             return Rule(scope, "all", (MetricCondition("score_change", "at_least", threshold),))
         case Trigger.SCORE_MOVED:
             return Rule(scope, "all", (MetricCondition("score_change", "at_most", -threshold),))
+        case trigger if trigger in ACTIVATION:
+            return Rule(scope, "all", (ActivationCondition(ACTIVATION[Trigger(trigger)]),))
         case trigger if trigger in CHANCES:
             low = ChanceCondition(CHANCES[Trigger(trigger)], "below", int(threshold))
             return Rule(scope, "all", (low,))
@@ -146,6 +153,13 @@ def _seats_version(score_set: ScoreSet, rule: Rule | None, subscription: Subscri
         for each in conditions
     )
     return f" seats {score_set.seats}" if is_by_seats else ""
+
+
+def _steps_version(score_set: ScoreSet, rule: Rule | None) -> str:
+    if rule and any(isinstance(each, ActivationCondition) for each in rule.conditions):
+        steps = current(score_set.workspace_id, rule.scope)
+        return f" steps {steps.pk if steps else 0}"
+    return ""
 
 
 def _text(rule: Rule) -> str:

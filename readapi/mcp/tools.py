@@ -22,6 +22,7 @@ from readapi.links import LinkBuilder
 from readapi.mcp import schemas
 from readapi.models import ApiToken
 from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
+from readapi.views.activation import ActivationDetail
 from readapi.views.backtests import BacktestList
 from readapi.views.base import ReadView
 from readapi.views.chances import ORDERS, ChanceList
@@ -542,6 +543,17 @@ _TOOLS = [
         (),
         schemas.page_of(records.CohortRecord),
         lambda call: _of_workspace(CohortList, call),
+    ),
+    Tool(
+        "who_is_activated",
+        "Who is activated?",
+        "How many accounts or users have done each step of activation in their first days, how "
+        "many are on the way or stuck at which step, the days it took, and the share by the week "
+        "in which they were first seen, with its count and interval.",
+        {**_WORKSPACE, "subjects": {"type": "string", "enum": list(SUBJECTS)}},
+        (),
+        schemas.one_of(records.ActivationRecord),
+        lambda call: _of_workspace(ActivationDetail, call),
     ),
     Tool(
         "who_moved",

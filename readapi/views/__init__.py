@@ -1,6 +1,7 @@
 """The read API's endpoints."""
 
 from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
+from readapi.views.activation import ActivationDetail
 from readapi.views.backtests import BacktestList
 from readapi.views.base import UnknownPathView
 from readapi.views.chances import ChanceList
@@ -21,6 +22,7 @@ __all__ = [
     "AccountList",
     "AccountTimeline",
     "AccountUsers",
+    "ActivationDetail",
     "BacktestList",
     "ChanceList",
     "ChangesDetail",

@@ -34,6 +34,7 @@ class AccountDetail(ReadView):
         "license_events",
         "chances",
         "features",
+        "activation",
         "notes",
     )
     READS = ("account",)

@@ -26,7 +26,7 @@ class UserDetail(ReadView):
     """
 
     PARAMETERS = ("workspace_id", "expand", "traits")
-    EXPANSIONS = ("traits", "segments", "events", "history", "features")
+    EXPANSIONS = ("traits", "segments", "events", "history", "features", "activation")
     READS = ("user",)
 
     def build_response(self, user_id: int) -> Response:

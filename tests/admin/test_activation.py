@@ -11,6 +11,7 @@ from engagement.rescoring import activation
 from engagement.rescoring.jobs import ACTIVATION
 from engagement.rescoring.rescore import rescore
 from engagement.rules.steps import Step
+from engagement.segments import activation as segments_by_steps
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.jobs import run_job
 
@@ -53,7 +54,8 @@ def form(*rows: dict[str, Any], **buttons: str) -> dict[str, Any]:
 def test_the_page_says_who_is_at_which_step(member: Client, funnel: str, acme: Product) -> None:
     page = member.get(f"{funnel}/activation/").content.decode()
     assert "1</a> <small>of 3 accounts" in page
-    assert "3 (2 to 3)" not in page
+    # Ann's second time to save was three days after the first message.
+    assert "<dd>3 (3 to 3) <small>median" in page
     for name in ("Open", "Save twice", "Pay"):
         assert name in page
     list_of_stuck = f"/admin/engagement/account/?workspace={acme.workspaces.get().pk}"
@@ -67,6 +69,20 @@ def test_the_page_says_who_is_at_which_step(member: Client, funnel: str, acme: P
 
     users = member.get(f"{funnel}/activation/?subjects=user").content.decode()
     assert "Choose steps" in users
+    # Without steps, nobody is stuck.
+    nobody = member.get(f"{list_of_stuck.replace('account', 'user', 1)}&activation=stuck")
+    assert "0 users" in nobody.content.decode()
+
+
+def test_lists_of_many_walk_the_ranking(
+    member: Client, funnel: str, acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounts = f"/admin/engagement/account/?workspace={acme.workspaces.get().pk}&activation="
+    for few in (0, 20_000):
+        monkeypatch.setattr(segments_by_steps, "FEW", few)
+        for state, name in (("activated", "initech"), ("stuck", "hooli"), ("on_the_way", "umb")):
+            page = member.get(accounts + state).content.decode()
+            assert [each for each in ("initech", "hooli", "umb") if f">{each}" in page] == [name]
 
 
 def test_weeks_as_csv(member: Client, funnel: str) -> None:

@@ -11,7 +11,9 @@ from core.jobs.run import run_due
 from engagement.models import AlarmNight, Product, Segment
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
+from engagement.rescoring import activation
 from engagement.rescoring.rescore import rescore
+from engagement.rules.steps import Step
 from ingestion.models import HourCount, IngestionKey, QuarantinedMessage, RefusedCount
 from marketplace.models import Connection
 from notifications import retention
@@ -544,3 +546,32 @@ def test_a_forecast_that_falls_is_told_until_it_recovers(
     data = OutboxMessage.objects.get(title=falls).payload["data"]
     assert (data["measure"], data["expected"], data["expected_before"]) == ("seats", 120, 180)
     assert data["link"].endswith(f"/admin/engagement/workspace/{workspace.pk}/forecast/")
+
+
+# --- Activation -------------------------------------------------------------------------------
+
+
+def test_who_is_activated_or_gets_stuck_is_told_once(
+    acme: Product, destination: Destination, clock: Clock
+) -> None:
+    tell(acme, group_at(clock, "initech"), group_at(clock, "hooli"))
+    tell(acme, identify("ann", group="initech"), identify("bob", group="hooli"))
+    settle(clock)
+    workspace = acme.workspaces.select_related("scores").get()
+    activation.request(workspace, "account", [Step("Open", "event", "opened", within_days=3)])
+    settle(clock)
+    for trigger in ("activated", "activation_stuck"):
+        subscribe(destination, trigger, workspace=workspace, scope="account")
+    settle(clock)
+    tell(acme, *track_at(clock, "ann"))
+    settle(clock)
+    assert outbox_texts() == ["initech did all steps of activation."]
+    # A day alone makes it too late.
+    clock.now += timedelta(days=4)
+    settle(clock)
+    assert outbox_texts()[1:] == ["hooli got stuck at a step of activation."]
+    # Edited steps are no news of anybody.
+    activation.request(workspace, "account", [Step("Save", "event", "saved", within_days=3)])
+    settle(clock)
+    settle(clock)
+    assert len(outbox_texts()) == 2

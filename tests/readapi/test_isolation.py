@@ -18,6 +18,7 @@ IN_ACMES_WORKSPACE = [
     "/v2/workspaces/{workspace}/features",
     "/v2/workspaces/{workspace}/forecasts",
     "/v2/workspaces/{workspace}/trends",
+    "/v2/workspaces/{workspace}/activation",
     "/v2/workspaces/{workspace}/cohorts",
     "/v2/workspaces/{workspace}/cohorts?subjects=user&by=plan",
     "/v2/workspaces/{workspace}/chances",

@@ -29,6 +29,7 @@ ACCEPTED: dict[str, list[str]] = {
     "/v2/workspaces/{workspace}/features": PAGING,
     "/v2/workspaces/{workspace}/forecasts": PAGING,
     "/v2/workspaces/{workspace}/trends": ["from", "to", "interval", "segment_id", *PAGING],
+    "/v2/workspaces/{workspace}/activation": ["subjects"],
     "/v2/workspaces/{workspace}/cohorts": ["subjects", "event", "by", *PAGING],
     "/v2/workspaces/{workspace}/chances": ["kind", "order", *PAGING],
     "/v2/workspaces/{workspace}/changes": ["period", "segment_id"],

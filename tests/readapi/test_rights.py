@@ -29,6 +29,7 @@ READ: dict[str, tuple[str, set[str]]] = {
     "WorkspaceDetail": ("/v2/workspaces/{workspace}", {ANY}),
     "BacktestList": ("/v2/workspaces/{workspace}/backtests", {ACCOUNT}),
     "FeatureList": ("/v2/workspaces/{workspace}/features", {ACCOUNT}),
+    "ActivationDetail": ("/v2/workspaces/{workspace}/activation", {ACCOUNT}),
     "CohortList": ("/v2/workspaces/{workspace}/cohorts", {ACCOUNT}),
     "ForecastList": ("/v2/workspaces/{workspace}/forecasts", {ACCOUNT}),
     "TrendList": ("/v2/workspaces/{workspace}/trends", {ANY}),
