@@ -83,7 +83,7 @@ def test_the_tools_show_what_the_read_api_shows(
 
     initech, ann = account_id(acme, "initech"), user_id(acme, "ann")
     explained = tool("explain_account", account_id=initech, **scope)["data"]
-    expand = "insights,traits,segments,events,features,history,license_events,chances"
+    expand = "insights,traits,segments,events,features,history,license_events,chances,notes"
     single = acme_reads(f"/v2/accounts/{initech}", **scope, expand=expand).json()["data"]
     assert explained == {key: single[key] for key in single if key != "_links"}
     assert tool("explain_user", user_id=ann)["data"]["events"]
