@@ -49,6 +49,8 @@ return document.readyState === "complete"
     && (!docs || docs.querySelector(".opblock, .opblock-tag") !== null)
     && document.getAnimations().every(animation => animation.playState !== "running");
 """
+# Until then, no color has begun to change.
+NEXT_FRAME = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]));"
 # Each page in one of the other widths, which alternate. EXAMPLES=10 looks at all of them.
 OTHER_WIDTHS = (NARROW, 768, 1024)
 ALL_WIDTHS = os.environ.get("EXAMPLES", "1") != "1"
@@ -75,6 +77,7 @@ def of_both_themes(browser: Browser, script: str, place: str) -> list[Any]:
         browser.resize(width)
         for scheme in ("light", "dark"):
             browser.prefer(scheme)
+            browser.driver.execute_async_script(NEXT_FRAME)
             browser.wait_until(lambda: bool(browser.driver.execute_script(IS_SETTLED)))
             problems += [(place, width, scheme, *each) for each in violations(browser)]
     return problems
