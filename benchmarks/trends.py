@@ -1,6 +1,7 @@
 """How long the figures of a night take of a large product, how much memory its worker needs, and
 how many bytes they keep: 1,000,000 accounts with 3,000,000 users by default. Then, how long 91 past
-days take, and the page of trends.
+days take, the other jobs of the night (the use of events, cohorts, what changed), and the page of
+trends; and how much is kept for all of them, and why it does not grow without end.
 
 The daily counts of the last 30 days are generated: each day, a tenth of the users did something.
 """
@@ -8,11 +9,13 @@ The daily counts of the last 30 days are generated: each day, a tenth of the use
 import argparse
 from typing import LiteralString
 
+from psycopg import sql
+
 from benchmarks import nights, pages
 from benchmarks.reading import in_turn
 from harness.command import run_command
-from harness.report import Report, Result, progress
-from harness.service import temporary_service
+from harness.report import Report, Result, Table, progress
+from harness.service import Service, temporary_service
 
 SECONDS, REPLAY_SECONDS, MEMORY_MB = 300.0, 900.0, 500.0
 FILL: tuple[LiteralString, ...] = (
@@ -51,6 +54,52 @@ _DAYS: LiteralString = """
 """
 
 
+# The first night of events reads all daily counts; those after it read a day.
+_NEXT_NIGHT: LiteralString = """
+    UPDATE engagement_usagestate SET uses_until = uses_until - 1, figures_until = figures_until - 1,
+        counted_on = NULL
+"""
+_FIRST, _NIGHT = "first night", "night"
+JOBS = (
+    *((_FIRST, "count the use of events"), (_NIGHT, "count the use of events")),
+    *((_NIGHT, "cohorts"), (_NIGHT, "count segments"), (_NIGHT, "what changed")),
+)
+# What is kept for trends, and what bounds it. A timeline keeps nothing.
+BOUNDS = {
+    "trends_dayfigures": "742 days of a workspace and each of its segments",
+    "trends_segmentmove": "1,000 of each segment and night, for 53 weeks",
+    "trends_segmentroster": "a row of each segment",
+    "trends_usageday": "730 days of each event and each feature",
+    "engagement_accountuse": "a row of each account and event",
+    "trends_storedcohorts": "14 of each workspace",
+    "trends_storedchanges": "a row of a workspace and each of its segments",
+}
+
+
+def other_jobs(service: Service) -> Report:
+    """The jobs of a night beside that of figures."""
+    database, total = service.connect(), 0.0
+    for when, name in JOBS:
+        progress(f"{name}, {when}.")
+        if when == _NIGHT and name == JOBS[0][1]:
+            database.execute(_NEXT_NIGHT)
+        took = pages.run_night(service, name)
+        total += took["seconds"] if when == _NIGHT and name != "count segments" else 0.0
+        yield Result(f"{name}, {when}, seconds", took["seconds"])
+        yield Result(f"{name}, {when}: peak memory, MB", took["peak_mb"], at_most=MEMORY_MB)
+    yield Result("use of events, cohorts, and what changed in a night, seconds", total)
+
+
+def sizes(service: Service) -> Report:
+    database, rows = service.connect(), []
+    for table, bound in BOUNDS.items():
+        size = sql.SQL("SELECT count(*), pg_total_relation_size({}::text) FROM {}")
+        statement = size.format(sql.Literal(table), sql.Identifier(table))
+        ((number, kept_bytes),) = database.execute(statement).fetchall()
+        rows.append({"kept": table, "rows": number, "MB": kept_bytes / 1e6, "at most": bound})
+    yield Table("what is kept", rows)
+
+
 def measure(options: argparse.Namespace) -> Report:
     with temporary_service() as service:
         created = service.create_product()
@@ -72,6 +121,8 @@ def measure(options: argparse.Namespace) -> Report:
             yield Result(f"{name}: peak memory, MB", figures["peak_mb"], at_most=MEMORY_MB)
             yield Result(f"{name}: bytes of figures per day", figures["bytes_per_day"])
             yield Result(f"{name}: bytes of all rosters", figures["roster_bytes"])
+        yield from other_jobs(service)
+        yield from sizes(service)
         person = pages.log_in(service, "web")
         page = f"/admin/engagement/workspace/{workspace}/trends/?days="
         addresses = {f"{days} days": (person.client, f"{page}{days}") for days in (30, 90, 365)}
