@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from console.dashboard.notices import INTENDED_DROP_REASONS
 from core.database import sql
+from destinations import runs as record_runs
 from engagement.activity import product as product_alarms
 from engagement.models import Account, Credential, Product
 from ingestion.log import last_24h
@@ -43,6 +44,7 @@ def register_sources() -> None:
         register_source(trigger, partial(_license_events, trigger))
     for trigger, source in (
         (Trigger.CONNECTION_NEEDS_AUTHENTICATION, _needs_authentication),
+        (Trigger.CRM_FAILING, _crms_failing),
         (Trigger.TOKEN_EXPIRING, _token_expiring),
         (Trigger.CREDENTIAL_EXPIRING, _credentials_expiring),
         (Trigger.SYNC_FAILED, _sync_failed),
@@ -127,6 +129,21 @@ def _license_news(event: LicenseEvent, account: Account | None, trigger: Trigger
         subject_id=int.from_bytes(hashlib.blake2b(id, digest_size=7).digest(), "big"),
         account=account,
     )
+
+
+# --- CRMs -------------------------------------------------------------------------------------
+
+
+def _crms_failing(product: Product, _: float, now: datetime) -> list[Condition]:
+    return [
+        Condition(
+            text,
+            reverse("admin:destinations_recorddestination_change", args=[destination.pk]),
+            {"crm": str(destination)},
+            subject_id=destination.pk,
+        )
+        for destination, text in record_runs.failing([product.pk])
+    ]
 
 
 # --- Keys and tokens --------------------------------------------------------------------------

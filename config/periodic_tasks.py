@@ -20,6 +20,7 @@ ROUTES = {
     "notifications.tasks.sweep": {"queue": "scoring"},
     "notifications.tasks.*": {"queue": "marketplace"},
     "exports.tasks.*": {"queue": "marketplace"},
+    "destinations.tasks.*": {"queue": "marketplace"},
     # Backtests read for seconds, and scoring must not wait for them.
     "outcomes.tasks.*": {"queue": "marketplace"},
     "trends.tasks.*": {"queue": "marketplace"},
@@ -49,6 +50,7 @@ SCHEDULE = {
     "maintain notifications": _every(600, "notifications.tasks.maintain"),
     "write scheduled exports": _every(60, "exports.tasks.run"),
     "maintain scheduled exports": _every(3600, "exports.tasks.maintain"),
+    "send records": _every(60, "destinations.tasks.run"),
     "compute backtests": _every(60, "outcomes.tasks.run"),
     "compute figures of days": _every(60, "trends.tasks.run"),
 }

@@ -198,6 +198,7 @@ INSTALLED_APPS = [
     "marketplace",
     "notifications",
     "exports",
+    "destinations",
     "outcomes",
     "trends",
     "console",
@@ -395,6 +396,10 @@ OUTBOUND_PROXY, OUTBOUND_NO_PROXY = environment.https_proxy()
 EXPORT_FOLDER = environment.file_path("EDS_EXPORT_FOLDER")
 # Days for which the runs of an export are listed. Files are never deleted.
 EXPORT_RUN_RETENTION_DAYS = environment.integer("EDS_EXPORT_RUN_RETENTION_DAYS", 90, minimum=1)
+
+# --- CRMs -------------------------------------------------------------------------------------
+
+HUBSPOT_API_URL = environment.text("EDS_HUBSPOT_URL", "https://api.hubapi.com").rstrip("/")
 
 # --- Backups ----------------------------------------------------------------------------------
 

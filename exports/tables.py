@@ -15,12 +15,18 @@ from django.db.models import Q, QuerySet
 from engagement import changes
 from engagement.metric_names import Scope
 from engagement.models import EventName, Feature, SavedView, ScoreSet, Segment
-from engagement.orders.columns import CHANCE_COLUMNS, COLUMNS, ColumnType, Facts, with_facts
+from engagement.orders.columns import (
+    CHANCE_COLUMNS,
+    COLUMNS,
+    SCORE_FIELDS,
+    ColumnType,
+    Facts,
+    read_facts,
+)
 from engagement.orders.columns import Column as SubjectColumn
 from engagement.rules import license_events
 from engagement.scopes import SubjectKind, get_kind
 from engagement.scores.histories import recent_scores
-from engagement.scores.metrics import compute_scores
 from exports.cursors import Cursor
 from exports.models import ScheduledExport, Table
 from trends import reading
@@ -167,38 +173,27 @@ def _described(columns: Sequence[SubjectColumn]) -> tuple[Column, ...]:
     return tuple(Column(each.name, each.type, each.meaning) for each in columns)
 
 
-_ENGAGEMENT = (
-    *("raw", "raw_yesterday", "raw_last_period", "raw_yesterday_last_period"),
-    *("event_count", "active_days", "settled_before"),
-)
-_SUBJECT = ("external_id", "traits", "first_seen_at", "created_at")
-
-
 def _subject_table(scope: Scope, columns: Sequence[SubjectColumn]) -> TableInfo:
     kind, empty = get_kind(scope), (None,) * (len(columns) - 1)
 
     def read(span: Span, after: int) -> Chunk:
-        ids, rows = _read_rows(kind, span, after)
-        present: dict[int, Row] = {}
-        for row in rows:
-            facts = Facts(row, getattr(row, scope), compute_scores(row, span.score_set))
-            present[kind.subject_id(row)] = [*(each.value(facts) for each in columns), False]
+        ids, rows = _read_facts(kind, span, after)
+        present: dict[int, Row] = {
+            kind.subject_id(facts.row): [*(each.value(facts) for each in columns), False]
+            for facts in rows
+        }
         chunk = [present.get(id, (id, *empty, True)) for id in ids]
         return Chunk(chunk, ids[-1] if len(ids) == span.at_once else None)
 
     return TableInfo(scope, (*_described(columns), _DELETED), read)
 
 
-def _read_rows(kind: SubjectKind, span: Span, after: int) -> tuple[list[int], list[Any]]:
-    """The next ids of the span, and the engagement rows of those that are there."""
-    columns = (*_ENGAGEMENT, "last_active_at", *(f"{kind.path}{name}" for name in _SUBJECT))
-    is_account = kind.scope == "account"
-    columns += ("active_users", "total_users", "activity") if is_account else ("user__account",)
-    rows = kind.engagement_rows(span.score_set).select_related(kind.scope).only(*columns)
-    rows = with_facts(rows.filter(span.matches), span.score_set, kind).order_by(kind.id_column)
+def _read_facts(kind: SubjectKind, span: Span, after: int) -> tuple[list[int], list[Facts]]:
+    """The next ids of the span, and the facts of those that are there."""
     if span.since is None:
-        page = list(rows.filter(**{f"{kind.id_column}__gt": after})[: span.at_once])
-        return [kind.subject_id(row) for row in page], page
+        which = span.matches & Q(**{f"{kind.id_column}__gt": after})
+        page = read_facts(span.score_set, kind, which, span.at_once)
+        return [kind.subject_id(facts.row) for facts in page], page
     ids = changes.candidate_ids(
         span.score_set,
         kind.scope,
@@ -207,7 +202,8 @@ def _read_rows(kind: SubjectKind, span: Span, after: int) -> tuple[list[int], li
         after,
         span.at_once,
     )
-    return ids, list(rows.filter(**{f"{kind.id_column}__in": ids}))
+    which = span.matches & Q(**{f"{kind.id_column}__in": ids})
+    return ids, read_facts(span.score_set, kind, which)
 
 
 # --- Scores per day -------------------------------------------------------------------------
@@ -225,7 +221,7 @@ def _day_scores(scope: Scope) -> "Callable[[Span, int], Chunk]":
     def read(span: Span, after: int) -> Chunk:
         rows = kind.engagement_rows(span.score_set).select_related(kind.scope)
         rows = rows.filter(span.matches, **{f"{kind.id_column}__gt": after})
-        rows = rows.order_by(kind.id_column).only(*_ENGAGEMENT, f"{kind.path}external_id")
+        rows = rows.order_by(kind.id_column).only(*SCORE_FIELDS, f"{kind.path}external_id")
         size = min(SCORED_PER_FETCH, span.at_once)
         page = list(rows[:size])
         scores = recent_scores(span.score_set, kind, page)

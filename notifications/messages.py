@@ -304,6 +304,12 @@ class RequestsRefused(ProductMessage, frozen=True, kw_only=True):
     percent: Percent | UnsetType = UNSET
 
 
+class CrmFailing(ProductMessage, frozen=True, kw_only=True):
+    """A CRM is paused, its last run failed, or it rejected many rows; or no longer."""
+
+    crm: Annotated[str, Meta(description="What its page is called.")] | UnsetType = UNSET
+
+
 class InboxOld(ProductMessage, frozen=True, kw_only=True):
     """Messages wait in the inbox, or no longer."""
 
@@ -400,6 +406,7 @@ SUMMARIES: dict[Trigger, type[SubjectMessage]] = {
 }
 CONDITIONS: dict[Trigger, type[ProductMessage]] = {
     Trigger.CONNECTION_NEEDS_AUTHENTICATION: CredentialsNeeded,
+    Trigger.CRM_FAILING: CrmFailing,
     Trigger.TOKEN_EXPIRING: TokenExpiring,
     Trigger.CREDENTIAL_EXPIRING: CredentialExpiring,
     Trigger.SYNC_FAILED: SyncFailed,

@@ -21,6 +21,7 @@ _PHRASES = {
     Trigger.ACTIVATED: "are activated",
     Trigger.ACTIVATION_STUCK: "get stuck at a step of activation",
     Trigger.ACCOUNT_FIRST_EVENT: "have their first event",
+    Trigger.CRM_FAILING: "a CRM is paused, fails, or rejects rows",
     Trigger.TOKEN_EXPIRING: "the marketplace token expires within (days)",
     Trigger.CREDENTIAL_EXPIRING: "a key or a read token expires within (days)",
     Trigger.QUARANTINE: "messages in quarantine are at least",

@@ -26,6 +26,7 @@ class Trigger(models.TextChoices):
         "connection_needs_authentication",
         "Marketplace connection needs new credentials",
     )
+    CRM_FAILING = "crm_failing", "CRM is paused, fails, or rejects rows"
     TOKEN_EXPIRING = "token_expiring", "Marketplace token expires soon"
     CREDENTIAL_EXPIRING = "credential_expiring", "Ingestion key or read token expires soon"
     SYNC_FAILED = "sync_failed", "License sync fails"
@@ -110,6 +111,7 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
     Trigger.CONNECTION_NEEDS_AUTHENTICATION: TriggerInfo(
         "connection.needs_authentication", ends=True
     ),
+    Trigger.CRM_FAILING: TriggerInfo("destination.failing", ends=True),
     Trigger.TOKEN_EXPIRING: TriggerInfo(
         "connection.token_expiring",
         ("threshold",),

@@ -18,6 +18,7 @@ APPS = (
     "core",
     "engagement",
     "exports",
+    "destinations",
     "outcomes",
     "ingestion",
     "marketplace",

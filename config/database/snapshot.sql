@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "85b352aac631a37b0223b483ec449eb230f1e0b9dd6b6d4a9b26c0c6b2aca194", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["engagement", "0052_trait_history"], ["engagement", "0053_account_chances"], ["engagement", "0054_undecided_accounts"], ["engagement", "0055_alarms_by_day"], ["engagement", "0056_figures_stale"], ["engagement", "0057_features"], ["engagement", "0058_work"], ["engagement", "0059_checklist"], ["engagement", "0060_activation"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["exports", "0004_trends"], ["exports", "0005_sources"], ["exports", "0006_moves_and_usage"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["ingestion", "0019_forget_keys"], ["ingestion", "0020_left_out_lines"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["notifications", "0008_forecast_falling"], ["notifications", "0009_chances_low"], ["notifications", "0010_digests"], ["notifications", "0011_to_owner"], ["notifications", "0012_activation"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["outcomes", "0003_suggestions"], ["outcomes", "0004_foresight"], ["outcomes", "0005_chance_looks"], ["outcomes", "0006_totals_of_chances"], ["outcomes", "0007_earlier_seats"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"], ["trends", "0001_figures"], ["trends", "0002_usage"], ["trends", "0003_cohorts"], ["trends", "0004_changes"]]}
+-- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "19979fe7355e90df0536e23e02fe9b72a13d3a3dc551b83ac43ac60484b656a7", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["engagement", "0052_trait_history"], ["engagement", "0053_account_chances"], ["engagement", "0054_undecided_accounts"], ["engagement", "0055_alarms_by_day"], ["engagement", "0056_figures_stale"], ["engagement", "0057_features"], ["destinations", "0001_record_destinations"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0058_work"], ["engagement", "0059_checklist"], ["engagement", "0060_activation"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["exports", "0004_trends"], ["exports", "0005_sources"], ["exports", "0006_moves_and_usage"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["ingestion", "0019_forget_keys"], ["ingestion", "0020_left_out_lines"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["notifications", "0008_forecast_falling"], ["notifications", "0009_chances_low"], ["notifications", "0010_digests"], ["notifications", "0011_to_owner"], ["notifications", "0012_activation"], ["notifications", "0013_crm_failing"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["outcomes", "0003_suggestions"], ["outcomes", "0004_foresight"], ["outcomes", "0005_chance_looks"], ["outcomes", "0006_totals_of_chances"], ["outcomes", "0007_earlier_seats"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"], ["trends", "0001_figures"], ["trends", "0002_usage"], ["trends", "0003_cohorts"], ["trends", "0004_changes"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -135,6 +135,108 @@ CREATE TABLE public.core_job (
 );
 ALTER TABLE public.core_job ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.core_job_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.destinations_recorddestination (
+    id bigint NOT NULL,
+    vendor character varying(20) NOT NULL,
+    scope character varying(7) NOT NULL,
+    key text NOT NULL,
+    mode character varying(10) NOT NULL,
+    id_field character varying(100) NOT NULL,
+    match jsonb NOT NULL,
+    mapping jsonb NOT NULL,
+    fields jsonb NOT NULL,
+    points double precision NOT NULL,
+    "interval" smallint NOT NULL,
+    quota_share smallint NOT NULL,
+    clears_forgotten boolean NOT NULL,
+    base_url character varying(300) NOT NULL,
+    state character varying(10) NOT NULL,
+    pause_reason text NOT NULL,
+    cursor jsonb NOT NULL,
+    next_run_at timestamp with time zone,
+    compared_at timestamp with time zone,
+    calls_on date,
+    calls integer NOT NULL,
+    daily_limit integer,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    product_id bigint NOT NULL,
+    workspace_id bigint NOT NULL,
+    CONSTRAINT destinations_recorddestination_calls_check CHECK ((calls >= 0)),
+    CONSTRAINT destinations_recorddestination_daily_limit_check CHECK ((daily_limit >= 0)),
+    CONSTRAINT destinations_recorddestination_interval_check CHECK (("interval" >= 0)),
+    CONSTRAINT destinations_recorddestination_quota_share_check CHECK ((quota_share >= 0)),
+    CONSTRAINT record_destination_state_known CHECK (((state)::text = ANY ((ARRAY['draft'::character varying, 'active'::character varying, 'paused'::character varying])::text[])))
+);
+ALTER TABLE public.destinations_recorddestination ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.destinations_recorddestination_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.destinations_recordlink (
+    id bigint NOT NULL,
+    subject_id bigint,
+    external_id character varying(512) NOT NULL,
+    remote_id character varying(100) NOT NULL,
+    matched_by character varying(250) NOT NULL,
+    tried jsonb NOT NULL,
+    last_sent jsonb NOT NULL,
+    sent_at timestamp with time zone,
+    state character varying(10) NOT NULL,
+    error text NOT NULL,
+    run bigint NOT NULL,
+    destination_id bigint NOT NULL,
+    product_id bigint NOT NULL
+);
+ALTER TABLE public.destinations_recordlink ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.destinations_recordlink_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+CREATE TABLE public.destinations_recordrun (
+    id bigint NOT NULL,
+    kind character varying(10) NOT NULL,
+    state character varying(10) NOT NULL,
+    requested_by character varying(200) NOT NULL,
+    requested_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    since jsonb,
+    until jsonb,
+    after bigint NOT NULL,
+    updated integer NOT NULL,
+    created integer NOT NULL,
+    unchanged integer NOT NULL,
+    skipped integer NOT NULL,
+    ambiguous integer NOT NULL,
+    rejected integer NOT NULL,
+    calls integer NOT NULL,
+    sample jsonb NOT NULL,
+    error text NOT NULL,
+    destination_id bigint NOT NULL,
+    product_id bigint NOT NULL,
+    CONSTRAINT destinations_recordrun_ambiguous_check CHECK ((ambiguous >= 0)),
+    CONSTRAINT destinations_recordrun_calls_check CHECK ((calls >= 0)),
+    CONSTRAINT destinations_recordrun_created_check CHECK ((created >= 0)),
+    CONSTRAINT destinations_recordrun_rejected_check CHECK ((rejected >= 0)),
+    CONSTRAINT destinations_recordrun_skipped_check CHECK ((skipped >= 0)),
+    CONSTRAINT destinations_recordrun_unchanged_check CHECK ((unchanged >= 0)),
+    CONSTRAINT destinations_recordrun_updated_check CHECK ((updated >= 0)),
+    CONSTRAINT record_run_state_known CHECK (((state)::text = ANY ((ARRAY['waiting'::character varying, 'running'::character varying, 'done'::character varying, 'failed'::character varying, 'stopped'::character varying])::text[])))
+);
+ALTER TABLE public.destinations_recordrun ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.destinations_recordrun_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -2697,54 +2799,66 @@ INSERT INTO public.auth_permission VALUES
 	(486, 'Can change export file', 122, 'change_exportfile'),
 	(487, 'Can delete export file', 122, 'delete_exportfile'),
 	(488, 'Can view export file', 122, 'view_exportfile'),
-	(489, 'Can add license revision', 123, 'add_licenserevision'),
-	(490, 'Can change license revision', 123, 'change_licenserevision'),
-	(491, 'Can delete license revision', 123, 'delete_licenserevision'),
-	(492, 'Can view license revision', 123, 'view_licenserevision'),
-	(493, 'Can add license outcome', 124, 'add_licenseoutcome'),
-	(494, 'Can change license outcome', 124, 'change_licenseoutcome'),
-	(495, 'Can delete license outcome', 124, 'delete_licenseoutcome'),
-	(496, 'Can view license outcome', 124, 'view_licenseoutcome'),
-	(497, 'Can add stored backtest', 125, 'add_storedbacktest'),
-	(498, 'Can change stored backtest', 125, 'change_storedbacktest'),
-	(499, 'Can delete stored backtest', 125, 'delete_storedbacktest'),
-	(500, 'Can view stored backtest', 125, 'view_storedbacktest'),
-	(501, 'Can add chance model', 126, 'add_chancemodel'),
-	(502, 'Can change chance model', 126, 'change_chancemodel'),
-	(503, 'Can delete chance model', 126, 'delete_chancemodel'),
-	(504, 'Can view chance model', 126, 'view_chancemodel'),
-	(505, 'Can add stored forecast', 127, 'add_storedforecast'),
-	(506, 'Can change stored forecast', 127, 'change_storedforecast'),
-	(507, 'Can delete stored forecast', 127, 'delete_storedforecast'),
-	(508, 'Can view stored forecast', 127, 'view_storedforecast'),
-	(509, 'Can add chance look', 128, 'add_chancelook'),
-	(510, 'Can change chance look', 128, 'change_chancelook'),
-	(511, 'Can delete chance look', 128, 'delete_chancelook'),
-	(512, 'Can view chance look', 128, 'view_chancelook'),
-	(513, 'Can add segment roster', 129, 'add_segmentroster'),
-	(514, 'Can change segment roster', 129, 'change_segmentroster'),
-	(515, 'Can delete segment roster', 129, 'delete_segmentroster'),
-	(516, 'Can view segment roster', 129, 'view_segmentroster'),
-	(517, 'Can add day figures', 130, 'add_dayfigures'),
-	(518, 'Can change day figures', 130, 'change_dayfigures'),
-	(519, 'Can delete day figures', 130, 'delete_dayfigures'),
-	(520, 'Can view day figures', 130, 'view_dayfigures'),
-	(521, 'Can add segment move', 131, 'add_segmentmove'),
-	(522, 'Can change segment move', 131, 'change_segmentmove'),
-	(523, 'Can delete segment move', 131, 'delete_segmentmove'),
-	(524, 'Can view segment move', 131, 'view_segmentmove'),
-	(525, 'Can add usage day', 132, 'add_usageday'),
-	(526, 'Can change usage day', 132, 'change_usageday'),
-	(527, 'Can delete usage day', 132, 'delete_usageday'),
-	(528, 'Can view usage day', 132, 'view_usageday'),
-	(529, 'Can add stored cohorts', 133, 'add_storedcohorts'),
-	(530, 'Can change stored cohorts', 133, 'change_storedcohorts'),
-	(531, 'Can delete stored cohorts', 133, 'delete_storedcohorts'),
-	(532, 'Can view stored cohorts', 133, 'view_storedcohorts'),
-	(533, 'Can add stored changes', 134, 'add_storedchanges'),
-	(534, 'Can change stored changes', 134, 'change_storedchanges'),
-	(535, 'Can delete stored changes', 134, 'delete_storedchanges'),
-	(536, 'Can view stored changes', 134, 'view_storedchanges');
+	(489, 'Can add CRM', 123, 'add_recorddestination'),
+	(490, 'Can change CRM', 123, 'change_recorddestination'),
+	(491, 'Can delete CRM', 123, 'delete_recorddestination'),
+	(492, 'Can view CRM', 123, 'view_recorddestination'),
+	(493, 'Can add record link', 124, 'add_recordlink'),
+	(494, 'Can change record link', 124, 'change_recordlink'),
+	(495, 'Can delete record link', 124, 'delete_recordlink'),
+	(496, 'Can view record link', 124, 'view_recordlink'),
+	(497, 'Can add record run', 125, 'add_recordrun'),
+	(498, 'Can change record run', 125, 'change_recordrun'),
+	(499, 'Can delete record run', 125, 'delete_recordrun'),
+	(500, 'Can view record run', 125, 'view_recordrun'),
+	(501, 'Can add license revision', 126, 'add_licenserevision'),
+	(502, 'Can change license revision', 126, 'change_licenserevision'),
+	(503, 'Can delete license revision', 126, 'delete_licenserevision'),
+	(504, 'Can view license revision', 126, 'view_licenserevision'),
+	(505, 'Can add license outcome', 127, 'add_licenseoutcome'),
+	(506, 'Can change license outcome', 127, 'change_licenseoutcome'),
+	(507, 'Can delete license outcome', 127, 'delete_licenseoutcome'),
+	(508, 'Can view license outcome', 127, 'view_licenseoutcome'),
+	(509, 'Can add stored backtest', 128, 'add_storedbacktest'),
+	(510, 'Can change stored backtest', 128, 'change_storedbacktest'),
+	(511, 'Can delete stored backtest', 128, 'delete_storedbacktest'),
+	(512, 'Can view stored backtest', 128, 'view_storedbacktest'),
+	(513, 'Can add chance model', 129, 'add_chancemodel'),
+	(514, 'Can change chance model', 129, 'change_chancemodel'),
+	(515, 'Can delete chance model', 129, 'delete_chancemodel'),
+	(516, 'Can view chance model', 129, 'view_chancemodel'),
+	(517, 'Can add stored forecast', 130, 'add_storedforecast'),
+	(518, 'Can change stored forecast', 130, 'change_storedforecast'),
+	(519, 'Can delete stored forecast', 130, 'delete_storedforecast'),
+	(520, 'Can view stored forecast', 130, 'view_storedforecast'),
+	(521, 'Can add chance look', 131, 'add_chancelook'),
+	(522, 'Can change chance look', 131, 'change_chancelook'),
+	(523, 'Can delete chance look', 131, 'delete_chancelook'),
+	(524, 'Can view chance look', 131, 'view_chancelook'),
+	(525, 'Can add segment roster', 132, 'add_segmentroster'),
+	(526, 'Can change segment roster', 132, 'change_segmentroster'),
+	(527, 'Can delete segment roster', 132, 'delete_segmentroster'),
+	(528, 'Can view segment roster', 132, 'view_segmentroster'),
+	(529, 'Can add day figures', 133, 'add_dayfigures'),
+	(530, 'Can change day figures', 133, 'change_dayfigures'),
+	(531, 'Can delete day figures', 133, 'delete_dayfigures'),
+	(532, 'Can view day figures', 133, 'view_dayfigures'),
+	(533, 'Can add segment move', 134, 'add_segmentmove'),
+	(534, 'Can change segment move', 134, 'change_segmentmove'),
+	(535, 'Can delete segment move', 134, 'delete_segmentmove'),
+	(536, 'Can view segment move', 134, 'view_segmentmove'),
+	(537, 'Can add usage day', 135, 'add_usageday'),
+	(538, 'Can change usage day', 135, 'change_usageday'),
+	(539, 'Can delete usage day', 135, 'delete_usageday'),
+	(540, 'Can view usage day', 135, 'view_usageday'),
+	(541, 'Can add stored cohorts', 136, 'add_storedcohorts'),
+	(542, 'Can change stored cohorts', 136, 'change_storedcohorts'),
+	(543, 'Can delete stored cohorts', 136, 'delete_storedcohorts'),
+	(544, 'Can view stored cohorts', 136, 'view_storedcohorts'),
+	(545, 'Can add stored changes', 137, 'add_storedchanges'),
+	(546, 'Can change stored changes', 137, 'change_storedchanges'),
+	(547, 'Can delete stored changes', 137, 'delete_storedchanges'),
+	(548, 'Can view stored changes', 137, 'view_storedchanges');
 INSERT INTO public.django_celery_beat_intervalschedule VALUES
 	(1, 6, 'hours');
 INSERT INTO public.django_celery_beat_periodictask VALUES
@@ -2874,18 +2988,21 @@ INSERT INTO public.django_content_type VALUES
 	(120, 'exports', 'scheduledexport'),
 	(121, 'exports', 'exportrun'),
 	(122, 'exports', 'exportfile'),
-	(123, 'outcomes', 'licenserevision'),
-	(124, 'outcomes', 'licenseoutcome'),
-	(125, 'outcomes', 'storedbacktest'),
-	(126, 'outcomes', 'chancemodel'),
-	(127, 'outcomes', 'storedforecast'),
-	(128, 'outcomes', 'chancelook'),
-	(129, 'trends', 'segmentroster'),
-	(130, 'trends', 'dayfigures'),
-	(131, 'trends', 'segmentmove'),
-	(132, 'trends', 'usageday'),
-	(133, 'trends', 'storedcohorts'),
-	(134, 'trends', 'storedchanges');
+	(123, 'destinations', 'recorddestination'),
+	(124, 'destinations', 'recordlink'),
+	(125, 'destinations', 'recordrun'),
+	(126, 'outcomes', 'licenserevision'),
+	(127, 'outcomes', 'licenseoutcome'),
+	(128, 'outcomes', 'storedbacktest'),
+	(129, 'outcomes', 'chancemodel'),
+	(130, 'outcomes', 'storedforecast'),
+	(131, 'outcomes', 'chancelook'),
+	(132, 'trends', 'segmentroster'),
+	(133, 'trends', 'dayfigures'),
+	(134, 'trends', 'segmentmove'),
+	(135, 'trends', 'usageday'),
+	(136, 'trends', 'storedcohorts'),
+	(137, 'trends', 'storedchanges');
 INSERT INTO public.django_migrations VALUES
 	(1, 'contenttypes', '0001_initial', now()),
 	(2, 'auth', '0001_initial', now()),
@@ -2907,169 +3024,174 @@ INSERT INTO public.django_migrations VALUES
 	(18, 'core', '0001_background_jobs', now()),
 	(19, 'core', '0002_leases_of_jobs', now()),
 	(20, 'core', '0003_rests_of_jobs', now()),
-	(21, 'django_celery_beat', '0001_initial', now()),
-	(22, 'django_celery_beat', '0002_auto_20161118_0346', now()),
-	(23, 'django_celery_beat', '0003_auto_20161209_0049', now()),
-	(24, 'django_celery_beat', '0004_auto_20170221_0000', now()),
-	(25, 'django_celery_beat', '0005_add_solarschedule_events_choices', now()),
-	(26, 'django_celery_beat', '0006_auto_20180322_0932', now()),
-	(27, 'django_celery_beat', '0007_auto_20180521_0826', now()),
-	(28, 'django_celery_beat', '0008_auto_20180914_1922', now()),
-	(29, 'django_celery_beat', '0006_auto_20180210_1226', now()),
-	(30, 'django_celery_beat', '0006_periodictask_priority', now()),
-	(31, 'django_celery_beat', '0009_periodictask_headers', now()),
-	(32, 'django_celery_beat', '0010_auto_20190429_0326', now()),
-	(33, 'django_celery_beat', '0011_auto_20190508_0153', now()),
-	(34, 'django_celery_beat', '0012_periodictask_expire_seconds', now()),
-	(35, 'django_celery_beat', '0013_auto_20200609_0727', now()),
-	(36, 'django_celery_beat', '0014_remove_clockedschedule_enabled', now()),
-	(37, 'django_celery_beat', '0015_edit_solarschedule_events_choices', now()),
-	(38, 'django_celery_beat', '0016_alter_crontabschedule_timezone', now()),
-	(39, 'django_celery_beat', '0017_alter_crontabschedule_month_of_year', now()),
-	(40, 'django_celery_beat', '0018_improve_crontab_helptext', now()),
-	(41, 'django_celery_beat', '0019_alter_periodictasks_options', now()),
-	(42, 'engagement', '0001_initial', now()),
-	(43, 'engagement', '0002_storage', now()),
-	(44, 'engagement', '0003_score_sets', now()),
-	(45, 'engagement', '0004_may_manage_connections', now()),
-	(46, 'engagement', '0005_forgotten', now()),
-	(47, 'engagement', '0006_segments', now()),
-	(48, 'engagement', '0007_default_segments', now()),
-	(49, 'engagement', '0008_measures', now()),
-	(50, 'engagement', '0009_roles', now()),
-	(51, 'engagement', '0010_login_attempts', now()),
-	(52, 'engagement', '0011_event_by_receipt', now()),
-	(53, 'engagement', '0012_segment_indexes', now()),
-	(54, 'engagement', '0013_tallies', now()),
-	(55, 'engagement', '0014_new_members_are_viewers', now()),
-	(56, 'engagement', '0015_past_benchmarks', now()),
-	(57, 'engagement', '0016_reattribution_requests', now()),
-	(58, 'engagement', '0017_weights_from_0', now()),
-	(59, 'engagement', '0018_event_name_done_by', now()),
-	(60, 'engagement', '0019_score_set_formula', now()),
-	(61, 'engagement', '0020_names', now()),
-	(62, 'engagement', '0021_aliases', now()),
-	(63, 'engagement', '0022_search', now()),
-	(64, 'engagement', '0023_insight_numbers', now()),
-	(65, 'engagement', '0024_stored_orders', now()),
-	(66, 'engagement', '0025_subject_changes', now()),
-	(67, 'engagement', '0026_watches_stale', now()),
-	(68, 'engagement', '0027_invites', now()),
-	(69, 'engagement', '0028_saved_views', now()),
-	(70, 'engagement', '0029_login_preferences', now()),
-	(71, 'engagement', '0030_cached_insights', now()),
-	(72, 'engagement', '0031_formula_version', now()),
-	(73, 'engagement', '0032_trail', now()),
-	(74, 'engagement', '0033_sign_in', now()),
-	(75, 'engagement', '0034_product_limits', now()),
-	(76, 'engagement', '0035_request_counts', now()),
-	(77, 'engagement', '0036_trait_names', now()),
-	(78, 'engagement', '0037_stamps_without_scores', now()),
-	(79, 'engagement', '0038_subject_traces', now()),
-	(80, 'engagement', '0039_edited_rules', now()),
-	(81, 'engagement', '0040_moved_thresholds', now()),
-	(82, 'engagement', '0041_no_proxy_sign_on', now()),
-	(83, 'engagement', '0042_proven_addresses', now()),
-	(84, 'engagement', '0043_parted_ids', now()),
-	(85, 'engagement', '0044_roles_in_plain_words', now()),
-	(86, 'engagement', '0045_alarms', now()),
-	(87, 'engagement', '0046_habit_parts', now()),
-	(88, 'engagement', '0047_seats', now()),
-	(89, 'engagement', '0048_late_days', now()),
-	(90, 'engagement', '0049_complete_days', now()),
-	(91, 'engagement', '0050_settled_alarms', now()),
-	(92, 'engagement', '0051_half_life', now()),
-	(93, 'engagement', '0052_trait_history', now()),
-	(94, 'engagement', '0053_account_chances', now()),
-	(95, 'engagement', '0054_undecided_accounts', now()),
-	(96, 'engagement', '0055_alarms_by_day', now()),
-	(97, 'engagement', '0056_figures_stale', now()),
-	(98, 'engagement', '0057_features', now()),
-	(99, 'engagement', '0058_work', now()),
-	(100, 'engagement', '0059_checklist', now()),
-	(101, 'engagement', '0060_activation', now()),
-	(102, 'exports', '0001_scheduled_exports', now()),
-	(103, 'exports', '0002_part_read_at', now()),
-	(104, 'exports', '0003_license_events', now()),
-	(105, 'exports', '0004_trends', now()),
-	(106, 'exports', '0005_sources', now()),
-	(107, 'exports', '0006_moves_and_usage', now()),
-	(108, 'ingestion', '0001_initial', now()),
-	(109, 'ingestion', '0002_storage', now()),
-	(110, 'ingestion', '0003_forgotten', now()),
-	(111, 'ingestion', '0004_imported_file', now()),
-	(112, 'ingestion', '0005_unusable_messages', now()),
-	(113, 'ingestion', '0006_ingestion_log', now()),
-	(114, 'ingestion', '0007_request_ids', now()),
-	(115, 'ingestion', '0008_hour_counts', now()),
-	(116, 'ingestion', '0009_too_many_traits', now()),
-	(117, 'ingestion', '0010_claimed_batches', now()),
-	(118, 'ingestion', '0011_alias_reason', now()),
-	(119, 'ingestion', '0012_live_view_and_refused_requests', now()),
-	(120, 'ingestion', '0013_words_of_outcomes', now()),
-	(121, 'ingestion', '0014_key_expiry', now()),
-	(122, 'ingestion', '0015_rate_limits', now()),
-	(123, 'ingestion', '0016_words_of_trait_drops', now()),
-	(124, 'ingestion', '0017_traces', now()),
-	(125, 'ingestion', '0018_placeholders', now()),
-	(126, 'ingestion', '0019_forget_keys', now()),
-	(127, 'ingestion', '0020_left_out_lines', now()),
-	(128, 'marketplace', '0001_initial', now()),
-	(129, 'marketplace', '0002_pending_licenses', now()),
-	(130, 'marketplace', '0003_lists_in_use', now()),
-	(131, 'marketplace', '0004_names', now()),
-	(132, 'marketplace', '0005_recent_fingerprints', now()),
-	(133, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
-	(134, 'marketplace', '0007_encrypted_user_name', now()),
-	(135, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
-	(136, 'marketplace', '0009_license_ledger', now()),
-	(137, 'marketplace', '0010_report_readings', now()),
-	(138, 'marketplace', '0011_ledger_indexes', now()),
-	(139, 'marketplace', '0012_license_event_order', now()),
-	(140, 'marketplace', '0013_metric_events', now()),
-	(141, 'notifications', '0001_initial', now()),
-	(142, 'notifications', '0002_outbox_by_subject', now()),
-	(143, 'notifications', '0003_credential_expiring', now()),
-	(144, 'notifications', '0004_texts', now()),
-	(145, 'notifications', '0005_traits_of_subscriptions', now()),
-	(146, 'notifications', '0006_whole_product', now()),
-	(147, 'notifications', '0007_license_events', now()),
-	(148, 'notifications', '0008_forecast_falling', now()),
-	(149, 'notifications', '0009_chances_low', now()),
-	(150, 'notifications', '0010_digests', now()),
-	(151, 'notifications', '0011_to_owner', now()),
-	(152, 'notifications', '0012_activation', now()),
-	(153, 'outcomes', '0001_license_outcomes', now()),
-	(154, 'outcomes', '0002_backtests', now()),
-	(155, 'outcomes', '0003_suggestions', now()),
-	(156, 'outcomes', '0004_foresight', now()),
-	(157, 'outcomes', '0005_chance_looks', now()),
-	(158, 'outcomes', '0006_totals_of_chances', now()),
-	(159, 'outcomes', '0007_earlier_seats', now()),
-	(160, 'readapi', '0001_initial', now()),
-	(161, 'readapi', '0002_usage', now()),
-	(162, 'readapi', '0003_token_rights', now()),
-	(163, 'readapi', '0004_read_token', now()),
-	(164, 'sessions', '0001_initial', now()),
-	(165, 'trends', '0001_figures', now()),
-	(166, 'trends', '0002_usage', now()),
-	(167, 'trends', '0003_cohorts', now()),
-	(168, 'trends', '0004_changes', now());
+	(21, 'engagement', '0001_initial', now()),
+	(22, 'engagement', '0002_storage', now()),
+	(23, 'engagement', '0003_score_sets', now()),
+	(24, 'engagement', '0004_may_manage_connections', now()),
+	(25, 'engagement', '0005_forgotten', now()),
+	(26, 'engagement', '0006_segments', now()),
+	(27, 'engagement', '0007_default_segments', now()),
+	(28, 'engagement', '0008_measures', now()),
+	(29, 'engagement', '0009_roles', now()),
+	(30, 'engagement', '0010_login_attempts', now()),
+	(31, 'engagement', '0011_event_by_receipt', now()),
+	(32, 'engagement', '0012_segment_indexes', now()),
+	(33, 'engagement', '0013_tallies', now()),
+	(34, 'engagement', '0014_new_members_are_viewers', now()),
+	(35, 'engagement', '0015_past_benchmarks', now()),
+	(36, 'engagement', '0016_reattribution_requests', now()),
+	(37, 'engagement', '0017_weights_from_0', now()),
+	(38, 'engagement', '0018_event_name_done_by', now()),
+	(39, 'engagement', '0019_score_set_formula', now()),
+	(40, 'engagement', '0020_names', now()),
+	(41, 'engagement', '0021_aliases', now()),
+	(42, 'engagement', '0022_search', now()),
+	(43, 'engagement', '0023_insight_numbers', now()),
+	(44, 'engagement', '0024_stored_orders', now()),
+	(45, 'engagement', '0025_subject_changes', now()),
+	(46, 'engagement', '0026_watches_stale', now()),
+	(47, 'engagement', '0027_invites', now()),
+	(48, 'engagement', '0028_saved_views', now()),
+	(49, 'engagement', '0029_login_preferences', now()),
+	(50, 'engagement', '0030_cached_insights', now()),
+	(51, 'engagement', '0031_formula_version', now()),
+	(52, 'engagement', '0032_trail', now()),
+	(53, 'engagement', '0033_sign_in', now()),
+	(54, 'engagement', '0034_product_limits', now()),
+	(55, 'engagement', '0035_request_counts', now()),
+	(56, 'engagement', '0036_trait_names', now()),
+	(57, 'engagement', '0037_stamps_without_scores', now()),
+	(58, 'engagement', '0038_subject_traces', now()),
+	(59, 'engagement', '0039_edited_rules', now()),
+	(60, 'engagement', '0040_moved_thresholds', now()),
+	(61, 'engagement', '0041_no_proxy_sign_on', now()),
+	(62, 'engagement', '0042_proven_addresses', now()),
+	(63, 'engagement', '0043_parted_ids', now()),
+	(64, 'engagement', '0044_roles_in_plain_words', now()),
+	(65, 'engagement', '0045_alarms', now()),
+	(66, 'engagement', '0046_habit_parts', now()),
+	(67, 'engagement', '0047_seats', now()),
+	(68, 'engagement', '0048_late_days', now()),
+	(69, 'engagement', '0049_complete_days', now()),
+	(70, 'engagement', '0050_settled_alarms', now()),
+	(71, 'engagement', '0051_half_life', now()),
+	(72, 'engagement', '0052_trait_history', now()),
+	(73, 'engagement', '0053_account_chances', now()),
+	(74, 'engagement', '0054_undecided_accounts', now()),
+	(75, 'engagement', '0055_alarms_by_day', now()),
+	(76, 'engagement', '0056_figures_stale', now()),
+	(77, 'engagement', '0057_features', now()),
+	(78, 'destinations', '0001_record_destinations', now()),
+	(79, 'django_celery_beat', '0001_initial', now()),
+	(80, 'django_celery_beat', '0002_auto_20161118_0346', now()),
+	(81, 'django_celery_beat', '0003_auto_20161209_0049', now()),
+	(82, 'django_celery_beat', '0004_auto_20170221_0000', now()),
+	(83, 'django_celery_beat', '0005_add_solarschedule_events_choices', now()),
+	(84, 'django_celery_beat', '0006_auto_20180322_0932', now()),
+	(85, 'django_celery_beat', '0007_auto_20180521_0826', now()),
+	(86, 'django_celery_beat', '0008_auto_20180914_1922', now()),
+	(87, 'django_celery_beat', '0006_auto_20180210_1226', now()),
+	(88, 'django_celery_beat', '0006_periodictask_priority', now()),
+	(89, 'django_celery_beat', '0009_periodictask_headers', now()),
+	(90, 'django_celery_beat', '0010_auto_20190429_0326', now()),
+	(91, 'django_celery_beat', '0011_auto_20190508_0153', now()),
+	(92, 'django_celery_beat', '0012_periodictask_expire_seconds', now()),
+	(93, 'django_celery_beat', '0013_auto_20200609_0727', now()),
+	(94, 'django_celery_beat', '0014_remove_clockedschedule_enabled', now()),
+	(95, 'django_celery_beat', '0015_edit_solarschedule_events_choices', now()),
+	(96, 'django_celery_beat', '0016_alter_crontabschedule_timezone', now()),
+	(97, 'django_celery_beat', '0017_alter_crontabschedule_month_of_year', now()),
+	(98, 'django_celery_beat', '0018_improve_crontab_helptext', now()),
+	(99, 'django_celery_beat', '0019_alter_periodictasks_options', now()),
+	(100, 'engagement', '0058_work', now()),
+	(101, 'engagement', '0059_checklist', now()),
+	(102, 'engagement', '0060_activation', now()),
+	(103, 'exports', '0001_scheduled_exports', now()),
+	(104, 'exports', '0002_part_read_at', now()),
+	(105, 'exports', '0003_license_events', now()),
+	(106, 'exports', '0004_trends', now()),
+	(107, 'exports', '0005_sources', now()),
+	(108, 'exports', '0006_moves_and_usage', now()),
+	(109, 'ingestion', '0001_initial', now()),
+	(110, 'ingestion', '0002_storage', now()),
+	(111, 'ingestion', '0003_forgotten', now()),
+	(112, 'ingestion', '0004_imported_file', now()),
+	(113, 'ingestion', '0005_unusable_messages', now()),
+	(114, 'ingestion', '0006_ingestion_log', now()),
+	(115, 'ingestion', '0007_request_ids', now()),
+	(116, 'ingestion', '0008_hour_counts', now()),
+	(117, 'ingestion', '0009_too_many_traits', now()),
+	(118, 'ingestion', '0010_claimed_batches', now()),
+	(119, 'ingestion', '0011_alias_reason', now()),
+	(120, 'ingestion', '0012_live_view_and_refused_requests', now()),
+	(121, 'ingestion', '0013_words_of_outcomes', now()),
+	(122, 'ingestion', '0014_key_expiry', now()),
+	(123, 'ingestion', '0015_rate_limits', now()),
+	(124, 'ingestion', '0016_words_of_trait_drops', now()),
+	(125, 'ingestion', '0017_traces', now()),
+	(126, 'ingestion', '0018_placeholders', now()),
+	(127, 'ingestion', '0019_forget_keys', now()),
+	(128, 'ingestion', '0020_left_out_lines', now()),
+	(129, 'marketplace', '0001_initial', now()),
+	(130, 'marketplace', '0002_pending_licenses', now()),
+	(131, 'marketplace', '0003_lists_in_use', now()),
+	(132, 'marketplace', '0004_names', now()),
+	(133, 'marketplace', '0005_recent_fingerprints', now()),
+	(134, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
+	(135, 'marketplace', '0007_encrypted_user_name', now()),
+	(136, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
+	(137, 'marketplace', '0009_license_ledger', now()),
+	(138, 'marketplace', '0010_report_readings', now()),
+	(139, 'marketplace', '0011_ledger_indexes', now()),
+	(140, 'marketplace', '0012_license_event_order', now()),
+	(141, 'marketplace', '0013_metric_events', now()),
+	(142, 'notifications', '0001_initial', now()),
+	(143, 'notifications', '0002_outbox_by_subject', now()),
+	(144, 'notifications', '0003_credential_expiring', now()),
+	(145, 'notifications', '0004_texts', now()),
+	(146, 'notifications', '0005_traits_of_subscriptions', now()),
+	(147, 'notifications', '0006_whole_product', now()),
+	(148, 'notifications', '0007_license_events', now()),
+	(149, 'notifications', '0008_forecast_falling', now()),
+	(150, 'notifications', '0009_chances_low', now()),
+	(151, 'notifications', '0010_digests', now()),
+	(152, 'notifications', '0011_to_owner', now()),
+	(153, 'notifications', '0012_activation', now()),
+	(154, 'notifications', '0013_crm_failing', now()),
+	(155, 'outcomes', '0001_license_outcomes', now()),
+	(156, 'outcomes', '0002_backtests', now()),
+	(157, 'outcomes', '0003_suggestions', now()),
+	(158, 'outcomes', '0004_foresight', now()),
+	(159, 'outcomes', '0005_chance_looks', now()),
+	(160, 'outcomes', '0006_totals_of_chances', now()),
+	(161, 'outcomes', '0007_earlier_seats', now()),
+	(162, 'readapi', '0001_initial', now()),
+	(163, 'readapi', '0002_usage', now()),
+	(164, 'readapi', '0003_token_rights', now()),
+	(165, 'readapi', '0004_read_token', now()),
+	(166, 'sessions', '0001_initial', now()),
+	(167, 'trends', '0001_figures', now()),
+	(168, 'trends', '0002_usage', now()),
+	(169, 'trends', '0003_cohorts', now()),
+	(170, 'trends', '0004_changes', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
-SELECT pg_catalog.setval('public.auth_permission_id_seq', 536, true);
+SELECT pg_catalog.setval('public.auth_permission_id_seq', 548, true);
 SELECT pg_catalog.setval('public.auth_user_groups_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_user_user_permissions_id_seq', 1, false);
 SELECT pg_catalog.setval('public.core_job_id_seq', 1, false);
+SELECT pg_catalog.setval('public.destinations_recorddestination_id_seq', 1, false);
+SELECT pg_catalog.setval('public.destinations_recordlink_id_seq', 1, false);
+SELECT pg_catalog.setval('public.destinations_recordrun_id_seq', 1, false);
 SELECT pg_catalog.setval('public.django_admin_log_id_seq', 1, false);
 SELECT pg_catalog.setval('public.django_celery_beat_clockedschedule_id_seq', 1, false);
 SELECT pg_catalog.setval('public.django_celery_beat_crontabschedule_id_seq', 1, false);
 SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
-SELECT pg_catalog.setval('public.django_content_type_id_seq', 134, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 168, true);
+SELECT pg_catalog.setval('public.django_content_type_id_seq', 137, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 170, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_accountnote_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_activation_id_seq', 1, false);
@@ -3164,6 +3286,12 @@ ALTER TABLE ONLY public.core_job
     ADD CONSTRAINT core_job_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.notifications_destination
     ADD CONSTRAINT destination_name_per_product UNIQUE (product_id, name);
+ALTER TABLE ONLY public.destinations_recorddestination
+    ADD CONSTRAINT destinations_recorddestination_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.destinations_recordlink
+    ADD CONSTRAINT destinations_recordlink_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.destinations_recordrun
+    ADD CONSTRAINT destinations_recordrun_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.django_admin_log
     ADD CONSTRAINT django_admin_log_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.django_celery_beat_clockedschedule
@@ -3446,6 +3574,8 @@ ALTER TABLE ONLY public.notifications_destination
     ADD CONSTRAINT one_own_destination_per_product UNIQUE (product_id, owner_id);
 ALTER TABLE ONLY public.marketplace_reportreading
     ADD CONSTRAINT one_reading_of_report UNIQUE (connection_id, report);
+ALTER TABLE ONLY public.destinations_recordlink
+    ADD CONSTRAINT one_record_link_of_a_subject UNIQUE (destination_id, subject_id);
 ALTER TABLE ONLY public.engagement_recoverycode
     ADD CONSTRAINT one_row_per_recovery_code UNIQUE (user_id, digest);
 ALTER TABLE ONLY public.engagement_eventweight
@@ -3522,6 +3652,10 @@ CREATE INDEX chance_order ON public.engagement_accountchance USING btree (produc
 CREATE INDEX daily_count_by_account ON public.engagement_dailycount USING btree (product_id, account_id, day);
 CREATE INDEX daily_count_by_day ON public.engagement_dailycount USING brin (day) WITH (autosummarize='on', pages_per_range='32');
 CREATE INDEX delivery_age ON public.notifications_delivery USING btree (attempted_at);
+CREATE INDEX destinations_recorddestination_product_id_2945176a ON public.destinations_recorddestination USING btree (product_id);
+CREATE INDEX destinations_recorddestination_workspace_id_f4fb91f5 ON public.destinations_recorddestination USING btree (workspace_id);
+CREATE INDEX destinations_recordrun_destination_id_f42e3407 ON public.destinations_recordrun USING btree (destination_id);
+CREATE INDEX destinations_recordrun_product_id_d84ee897 ON public.destinations_recordrun USING btree (product_id);
 CREATE INDEX django_admin_log_content_type_id_c4bce8eb ON public.django_admin_log USING btree (content_type_id);
 CREATE INDEX django_admin_log_user_id_c564eba6 ON public.django_admin_log USING btree (user_id);
 CREATE INDEX django_celery_beat_periodictask_clocked_id_47a69f82 ON public.django_celery_beat_periodictask USING btree (clocked_id);
@@ -3635,7 +3769,9 @@ CREATE UNIQUE INDEX one_building_score_set ON public.engagement_scoreset USING b
 CREATE UNIQUE INDEX one_current_score_set ON public.engagement_scoreset USING btree (workspace_id) WHERE ((state)::text = 'current'::text);
 CREATE UNIQUE INDEX one_default_view ON public.engagement_savedview USING btree (workspace_id, scope, owner_id) NULLS NOT DISTINCT WHERE is_default;
 CREATE UNIQUE INDEX one_job_of_a_key ON public.core_job USING btree (kind, key);
+CREATE UNIQUE INDEX one_subject_of_a_record ON public.destinations_recordlink USING btree (destination_id, remote_id) WHERE (NOT ((remote_id)::text = ''::text));
 CREATE UNIQUE INDEX one_unfinished_export_run ON public.exports_exportrun USING btree (export_id) WHERE ((state)::text = ANY ((ARRAY['waiting'::character varying, 'running'::character varying])::text[]));
+CREATE UNIQUE INDEX one_unfinished_record_run ON public.destinations_recordrun USING btree (destination_id) WHERE ((state)::text = ANY ((ARRAY['waiting'::character varying, 'running'::character varying])::text[]));
 CREATE UNIQUE INDEX one_unfinished_run_per_connection ON public.marketplace_syncrun USING btree (connection_id) WHERE ((state)::text = ANY ((ARRAY['waiting'::character varying, 'running'::character varying])::text[]));
 CREATE INDEX outbox_age ON public.notifications_outboxmessage USING btree (created_at);
 CREATE INDEX outbox_by_subject ON public.notifications_outboxmessage USING btree (product_id, scope, external_id);
@@ -3651,6 +3787,10 @@ CREATE INDEX part_request_by_user ON public.engagement_partrequest USING btree (
 CREATE INDEX readapi_apitoken_owner_id_b298b606 ON public.readapi_apitoken USING btree (owner_id);
 CREATE INDEX readapi_apitoken_product_id_015dfe16 ON public.readapi_apitoken USING btree (product_id);
 CREATE INDEX reattribution_by_user ON public.engagement_reattributionrequest USING btree (product_id, user_id);
+CREATE INDEX record_destination_due ON public.destinations_recorddestination USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
+CREATE INDEX record_link_external_id ON public.destinations_recordlink USING btree (product_id, external_id);
+CREATE INDEX record_link_not_linked ON public.destinations_recordlink USING btree (destination_id, state, subject_id) WHERE (NOT ((state)::text = 'linked'::text));
+CREATE INDEX record_run_age ON public.destinations_recordrun USING btree (requested_at);
 CREATE INDEX refused_by_code ON public.ingestion_refusedrequest USING btree (product_id, code, id DESC);
 CREATE INDEX refused_by_time ON public.ingestion_refusedrequest USING btree (received_at);
 CREATE INDEX refused_count_by_time ON public.ingestion_refusedcount USING btree (hour);
@@ -3696,6 +3836,14 @@ ALTER TABLE ONLY public.auth_user_user_permissions
     ADD CONSTRAINT auth_user_user_permi_permission_id_1fbb5f2c_fk_auth_perm FOREIGN KEY (permission_id) REFERENCES public.auth_permission(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.auth_user_user_permissions
     ADD CONSTRAINT auth_user_user_permissions_user_id_a95ead1b_fk_auth_user_id FOREIGN KEY (user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.destinations_recorddestination
+    ADD CONSTRAINT destinations_recordd_product_id_2945176a_fk_engagemen FOREIGN KEY (product_id) REFERENCES public.engagement_product(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.destinations_recorddestination
+    ADD CONSTRAINT destinations_recordd_workspace_id_f4fb91f5_fk_engagemen FOREIGN KEY (workspace_id) REFERENCES public.engagement_workspace(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.destinations_recordlink
+    ADD CONSTRAINT destinations_recordl_destination_id_1eb1bbb8_fk_destinati FOREIGN KEY (destination_id) REFERENCES public.destinations_recorddestination(id) DEFERRABLE INITIALLY DEFERRED;
+ALTER TABLE ONLY public.destinations_recordrun
+    ADD CONSTRAINT destinations_recordr_destination_id_f42e3407_fk_destinati FOREIGN KEY (destination_id) REFERENCES public.destinations_recorddestination(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.django_admin_log
     ADD CONSTRAINT django_admin_log_content_type_id_c4bce8eb_fk_django_co FOREIGN KEY (content_type_id) REFERENCES public.django_content_type(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.django_admin_log

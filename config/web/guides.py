@@ -38,6 +38,7 @@ GUIDES = {
         "outcomes": "Outcomes",
         "notifications": "Notifications",
         "exports": "Scheduled exports",
+        "destinations": "CRM",
         "bulk-data": "Importing and exporting",
         "forgetting": "Forgetting people",
         "demo": "The demo and its truth",

@@ -22,6 +22,7 @@ from console.dashboard.checklist import find_steps
 from console.dashboard.summary import ProductSummary
 from core import expiry
 from core.database import distribution, nodes
+from destinations import runs as record_runs
 from engagement.activity import product as product_alarms
 from engagement.limits import limits
 from engagement.models import Credential, Product, ScoreSet, User, Workspace
@@ -132,6 +133,7 @@ def product_summaries(
     messages, keys, with_users = last_24h.for_products(ids, now), _keys(ids), _with_users(on_nodes)
     connections, destinations = _connections(ids), _paused_destinations(ids)
     timetable, failed_exports = load_timetable(), export_runs.last_failures(ids)
+    failing = record_runs.failing(ids)
     states, expiring = limits.load(ids), _expiring_credentials(keys, ids, now)
     firsts = {product_id: own[0].pk for product_id, own in workspaces.items()}
     activities = product_alarms.activities(firsts.values(), now)
@@ -159,6 +161,7 @@ def product_summaries(
                 trends=curves.strip(workspaces[product.pk][0]) if score_set and is_overview else (),
                 destinations=destinations[product.pk],
                 failed_exports=[run for run in failed_exports if run.product_id == product.pk],
+                failing_crms=[each for each in failing if each[0].product_id == product.pk],
                 expiring=expiring[product.pk],
                 near_limits=_near_limits(states[product.pk], messages[product.pk]),
                 is_alone=len(products) == 1,

@@ -55,6 +55,8 @@ DESCRIPTIONS = {
     "exports.tasks.run": "Starts scheduled exports whose time has come, and continues runs that "
     "are unfinished.",
     "exports.tasks.maintain": "Deletes runs of exports that are past their retention.",
+    "destinations.tasks.run": "Starts runs of CRMs whose time has come, and continues those that "
+    "are unfinished.",
     "outcomes.tasks.run": "Computes the backtests of workspaces that are missing, outdated, or "
     "requested.",
     "trends.tasks.run": "Computes the figures of the day that is over, and of days whose counts "

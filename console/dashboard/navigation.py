@@ -167,7 +167,7 @@ class _Builder:
                 yield Item(self._step(view), page, _mark(self.view == view, "page"))
             features = _with(_url("engagement_feature_changelist"), product__id__exact=product.pk)
             yield Item("Features", features, _mark(self.model == "engagement_feature", "true"))
-        elif section in ("notifications", "exports"):
+        elif section in sections.SECTION_LISTS:
             for model in sections.SECTION_LISTS[section]:
                 page = _with(_url(f"{model}_changelist"), product__id__exact=product.pk)
                 current = "page" if self.view == "changelist" else "true"
@@ -239,9 +239,8 @@ class _Builder:
         if section == "overview":
             query = {WORKSPACE_PARAM: workspace.pk} if workspace else {"product": product.pk}
             return _with(_url("index"), **query)
-        if section in ("notifications", "exports"):
-            model = "subscription" if section == "notifications" else "scheduledexport"
-            page = _url(f"{section}_{model}_changelist")
+        if section in sections.FIRST_LISTS:
+            page = _url(f"{sections.FIRST_LISTS[section]}_changelist")
             return _with(page, product__id__exact=product.pk)
         name = "ingestion_ingestionlog" if section == "ingestion" else "engagement_product"
         page = _url(f"{name}_change", product.pk)

@@ -223,3 +223,6 @@ def destination_notices(summary: ProductSummary) -> Iterator[Notice]:
         link = Link("Destination", admin_url("notifications_destination_change", destination.pk))
         text = f"Notifications to {destination} are paused. {destination.pause_reason}"
         yield Notice("warning", text, link)
+    for crm, text in summary.failing_crms:
+        link = Link("CRM", admin_url("destinations_recorddestination_change", crm.pk))
+        yield Notice("warning", text, link)

@@ -23,6 +23,8 @@ SECTIONS = {
     "notifications_outboxmessage": "notifications",
     "exports_scheduledexport": "exports",
     "exports_exportrun": "exports",
+    "destinations_recorddestination": "crm",
+    "destinations_recordrun": "crm",
     "engagement_product": "settings",
     "ingestion_ingestionkey": "settings",
     "ingestion_forgetkey": "settings",
@@ -41,6 +43,7 @@ LABELS = {
     "ingestion": "Ingestion",
     "notifications": "Notifications",
     "exports": "Exports",
+    "crm": "CRM",
     "settings": "Settings",
 }
 # The lists and pages that a section's own link opens. They are no further step of the breadcrumbs.
@@ -51,6 +54,13 @@ ROOTS = {
     "ingestion_ingestionlog",
     "notifications_subscription",
     "exports_scheduledexport",
+    "destinations_recorddestination",
+}
+# The list that the link of a section opens.
+FIRST_LISTS = {
+    "notifications": "notifications_subscription",
+    "exports": "exports_scheduledexport",
+    "crm": "destinations_recorddestination",
 }
 # Lists below a section in the side bar.
 SECTION_LISTS = {
@@ -58,6 +68,7 @@ SECTION_LISTS = {
         *("notifications_digest", "notifications_destination", "notifications_outboxmessage"),
     ),
     "exports": ("exports_exportrun",),
+    "crm": ("destinations_recordrun",),
 }
 # Lists of a section besides its own page.
 SUBLISTS = {
@@ -75,6 +86,7 @@ SUBLISTS = {
     "notifications_destination",
     "notifications_outboxmessage",
     "exports_exportrun",
+    "destinations_recordrun",
 }
 # What is done to a row on a page of its own, where its name does not say it.
 STEPS = {
@@ -124,6 +136,8 @@ LIST_LABELS = {
     "notifications_outboxmessage": "Delivery log",
     "exports_scheduledexport": "Exports",
     "exports_exportrun": "Runs",
+    "destinations_recorddestination": "CRM",
+    "destinations_recordrun": "Runs",
 }
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from destinations.models import RecordDestination
 from engagement.activity.product import ProductActivity, SilentSender
 from engagement.limits.limits import UsedLimit
 from engagement.models import Credential, Product, Workspace
@@ -53,6 +54,8 @@ class ProductSummary:
     failed_exports: Sequence[ExportRun] = ()
     # Of the most engaged accounts, on the overview of a connected product.
     matches: MatchReport | None = None
+    # Each with a sentence why.
+    failing_crms: Sequence[tuple[RecordDestination, str]] = ()
     # None if nobody can tell; the sender is None unless it was silent.
     activity: ProductActivity | None = None
     silent_sender: SilentSender | None = None

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Protocol
 
@@ -39,7 +39,8 @@ class Outcome(models.TextChoices):
 
 @dataclass(frozen=True)
 class Result:
-    """What became of an attempt. ``retry_after`` is in seconds."""
+    """What became of an attempt. ``retry_after`` is in seconds, and names of ``headers`` are in
+    lower case."""
 
     outcome: Outcome
     status: int | None = None
@@ -47,6 +48,7 @@ class Result:
     error: str = ""
     response: str = ""
     retry_after: float | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def is_delivered(self) -> bool:
@@ -54,7 +56,8 @@ class Result:
 
 
 class OutboundRequest:
-    """A request that one thread runs and another one can cut off."""
+    """A request that one thread runs and another one can cut off. Its result has at most *length*
+    characters of the response."""
 
     def __init__(
         self,
@@ -63,9 +66,10 @@ class OutboundRequest:
         headers: Mapping[str, str],
         resolve: Resolver | None = None,
         method: str = "POST",
+        length: int = EXCERPT_LENGTH,
     ) -> None:
         self._url, self._body, self._headers = url, body, headers
-        self._resolve, self._method = resolve, method
+        self._resolve, self._method, self._length = resolve, method, length
         self._lock = threading.Lock()
         self._duplicate: socket.socket | None = None
         self._is_cut_off = False
@@ -109,7 +113,7 @@ class OutboundRequest:
                 connection.putheader(name, value)
             connection.endheaders(self._body)
             response = connection.getresponse()
-            excerpt = response.read(EXCERPT_LENGTH * 4)
+            excerpt = response.read(self._length * 4).decode("utf-8", "replace")[: self._length]
             return _result(response, excerpt, time.monotonic() - started)
         finally:
             connection.close()
@@ -158,10 +162,11 @@ def timed_out(seconds: float, limit: float = DEADLINE) -> Result:
     return Result(Outcome.TIMEOUT, seconds=seconds, error=text)
 
 
-def _result(response: http.client.HTTPResponse, excerpt: bytes, seconds: float) -> Result:
-    text = excerpt.decode("utf-8", "replace").replace("\x00", "�")[:EXCERPT_LENGTH]
+def _result(response: http.client.HTTPResponse, excerpt: str, seconds: float) -> Result:
+    text = excerpt.replace("\x00", "�")
+    headers = {name.lower(): value for name, value in response.headers.items()}
     if 200 <= response.status < 300:
-        return Result(Outcome.DELIVERED, response.status, seconds, response=text)
+        return Result(Outcome.DELIVERED, response.status, seconds, response=text, headers=headers)
     error = "Redirects are not followed." if 300 <= response.status < 400 else ""
     retry_after = response.headers.get("Retry-After", "").strip()
     return Result(
@@ -171,6 +176,7 @@ def _result(response: http.client.HTTPResponse, excerpt: bytes, seconds: float) 
         error,
         text,
         float(retry_after) if retry_after.isdecimal() and len(retry_after) < 7 else None,
+        headers,
     )
 
 

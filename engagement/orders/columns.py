@@ -18,6 +18,7 @@ from django.db.models import (
     Func,
     IntegerField,
     OuterRef,
+    Q,
     QuerySet,
     Subquery,
     TextField,
@@ -43,6 +44,7 @@ from engagement.rules.rules import CHANCES, ChanceName
 from engagement.rules.texts import CHANCE_LABELS
 from engagement.rules.trait_filters import TraitNumber, TraitText, TraitType
 from engagement.scopes import ACCOUNTS, SubjectKind
+from engagement.scores.metrics import compute_scores
 from engagement.segments.activation import ShownSteps, shown_steps, steps_done
 from engagement.segments.chances import account_chances, lowest_chance, shown_chance
 from engagement.segments.features import features_in_use
@@ -62,7 +64,7 @@ class UnknownColumn(ValueError):
 
 class Facts(NamedTuple):
     """What the values of a subject are read from: its engagement row (``with_facts()``), itself,
-    and its scores (``engagement.scores.metrics.compute_scores()``)."""
+    and its scores."""
 
     row: Any
     subject: Any
@@ -103,6 +105,28 @@ def with_facts(rows: QuerySet[Any], score_set: ScoreSet, kind: SubjectKind) -> Q
         **{name: _of_work(score_set, name) for name in ("owner", "tags")},
     )
     return with_both
+
+
+SCORE_FIELDS: Final = (
+    *("raw", "raw_yesterday", "raw_last_period", "raw_yesterday_last_period"),
+    *("event_count", "active_days", "settled_before"),
+)
+_SUBJECT = ("external_id", "traits", "first_seen_at", "created_at")
+
+
+def read_facts(
+    score_set: ScoreSet, kind: SubjectKind, which: Q, limit: int | None = None
+) -> list[Facts]:
+    """The facts of the set's subjects whose engagement rows *which* selects, in the order of their
+    ids."""
+    columns = (*SCORE_FIELDS, "last_active_at", *(f"{kind.path}{name}" for name in _SUBJECT))
+    is_account = kind is ACCOUNTS
+    columns += ("active_users", "total_users", "activity") if is_account else ("user__account",)
+    rows = kind.engagement_rows(score_set).filter(which).select_related(kind.scope).only(*columns)
+    rows = with_facts(rows, score_set, kind).order_by(kind.id_column)
+    return [
+        Facts(row, getattr(row, kind.scope), compute_scores(row, score_set)) for row in rows[:limit]
+    ]
 
 
 def standard_columns(scope: Scope) -> list[str]:

@@ -43,8 +43,8 @@ NOT_FOLLOWED = {
     *("quarantinedmessage", "outboxmessage"),
     # What it belongs to is an entry of its feature.
     "eventname",
-    # Asking for a run is an entry of its export.
-    "exportrun",
+    # Asking for a run is an entry of its export or its CRM.
+    *("exportrun", "recordrun"),
 }
 
 

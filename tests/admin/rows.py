@@ -6,6 +6,7 @@ from uuid import UUID
 
 from access.models import TrailEntry
 from core.credentials import digest
+from destinations.models import RecordDestination, RecordLink, RecordRun
 from engagement import messages
 from engagement.metric_names import Scope
 from engagement.models import (
@@ -70,6 +71,7 @@ class Rows:
     digest: Digest
     message: OutboxMessage
     export_run: ExportRun
+    record_run: RecordRun
     trail_entry: TrailEntry
 
     def pages(self) -> list[tuple[str, int]]:
@@ -98,6 +100,8 @@ class Rows:
             ("notifications_outboxmessage", self.message.pk),
             ("exports_scheduledexport", self.export_run.export_id),
             ("exports_exportrun", self.export_run.pk),
+            ("destinations_recorddestination", self.record_run.destination_id),
+            ("destinations_recordrun", self.record_run.pk),
         ]
 
 
@@ -171,6 +175,7 @@ def fill(product: Product, number: int = 1) -> Rows:
         ),
         message=OutboxMessage.objects.get(subscription_id=subscription.pk),
         export_run=an_export_run(workspace),
+        record_run=a_record_run(account, workspace),
         trail_entry=TrailEntry.objects.create(
             product=product,
             person="maya",
@@ -274,6 +279,49 @@ def an_export_run(workspace: Workspace) -> ExportRun:
         rows=1,
         bytes=100,
         sha256="0" * 64,
+    )
+    return run
+
+
+def a_record_run(account: Account, workspace: Workspace) -> RecordRun:
+    """A dry run of a CRM in which the account's row was rejected."""
+    product, name = workspace.product, workspace.product.name.lower()
+    destination = RecordDestination.objects.create(
+        product=product,
+        workspace=workspace,
+        vendor="hubspot",
+        key=f"{name}-planted-key",
+        match=[{"source": "domain", "field": "domain"}],
+        mapping=[{"source": "score", "field": "eds_score", "rule": "clear"}],
+        fields=[
+            {"name": "eds_score", "label": f"{name} score", "type": "number"},
+            {"name": "domain", "label": "Domain", "type": "text"},
+        ],
+        base_url="https://eds.example",
+        state=RecordDestination.State.ACTIVE,
+    )
+    run = RecordRun.objects.create(
+        product=product,
+        destination=destination,
+        kind=RecordRun.Kind.DRY,
+        state=RecordRun.State.DONE,
+        requested_by=f"{name} maya",
+        requested_at=NOON,
+        started_at=NOON,
+        finished_at=NOON + timedelta(seconds=3),
+        rejected=1,
+        calls=3,
+        sample=[[f"{name} account", "Score", None, 35]],
+    )
+    RecordLink.objects.create(
+        product=product,
+        destination=destination,
+        subject_id=account.pk,
+        external_id=account.external_id,
+        remote_id="501",
+        state=RecordLink.State.REJECTED,
+        error=f"{name} breaks a rule.",
+        run=run.pk,
     )
     return run
 

@@ -35,6 +35,10 @@ OWN_VIEWS = {
     "notifications_digest": ["preview"],
     "notifications_outboxmessage": ["send_again"],
     "exports_scheduledexport": ["run_now", "verify", "stop"],
+    "destinations_recorddestination": [
+        *("start", "pause", "dry_run", "send_now", "read_fields", "links"),
+    ],
+    "destinations_recordrun": ["retry"],
 }
 
 
@@ -104,6 +108,7 @@ def test_the_index_and_its_apps_show_no_other_product(
             "marketplace",
             "notifications",
             "exports",
+            "destinations",
         )
     ]:
         assert b"globex" not in member.get(address, follow=True).content.lower()
@@ -285,6 +290,7 @@ def test_every_admin_of_the_service_is_scoped() -> None:
         "marketplace",
         "notifications",
         "exports",
+        "destinations",
         "outcomes",
         "trends",
     }

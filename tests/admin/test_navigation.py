@@ -22,6 +22,7 @@ SECTIONS = [
     "Ingestion",
     "Notifications",
     "Exports",
+    "CRM",
     "Settings",
 ]
 
@@ -70,6 +71,8 @@ def section_of(rows: Rows) -> dict[str, str]:
         "notifications_outboxmessage": "Notifications",
         "exports_scheduledexport": "Exports",
         "exports_exportrun": "Exports",
+        "destinations_recorddestination": "CRM",
+        "destinations_recordrun": "CRM",
     }
     return {name: own.get(name, "Ingestion") for name, _ in rows.pages()}
 

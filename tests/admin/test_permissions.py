@@ -156,6 +156,13 @@ OWN_VIEWS = {
     "notifications_digest_add": For.MEMBERS,
     "notifications_digest_preview": For.MEMBERS,
     "notifications_outboxmessage_send_again": For.MANAGERS,
+    **{
+        f"destinations_recorddestination_{name}": For.CONNECTORS
+        for name in (
+            *("add", "delete", "start", "pause", "dry_run", "send_now", "read_fields", "links"),
+        )
+    },
+    "destinations_recordrun_retry": For.CONNECTORS,
     "exports_scheduledexport_run_now": For.MANAGERS,
     "exports_scheduledexport_verify": For.MANAGERS,
     "exports_scheduledexport_stop": For.MANAGERS,

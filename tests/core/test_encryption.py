@@ -21,6 +21,7 @@ from engagement.models import Product
 from ingestion.models import ForgetKey, IngestionKey
 from marketplace.models import Connection
 from readapi.models import ApiToken
+from tests.destinations.rows import a_destination as a_destination_of_records
 from tests.exports.rows import an_export
 from tests.notifications.rows import a_destination
 from tests.start.running import free_port
@@ -140,6 +141,7 @@ def secrets(acme: Product, globex: Product) -> dict[str, str]:
     hook = a_destination(acme)
     keys = {"access_key_id": "planted-id", "secret_access_key": "planted-secret"}
     an_export(acme, **keys)
+    crm = a_destination_of_records(acme)
     login = AdminUser.objects.create_user("maya")
     app = second_factors.add_app(login, "Phone", "GEZDGNBVGY3TQOJQ", 0, timezone.now())
     return {
@@ -151,6 +153,7 @@ def secrets(acme: Product, globex: Product) -> dict[str, str]:
         "marketplace.Connection.secret_user_name": "me@example.com",
         "notifications.Destination.address": hook.address,
         "notifications.Destination.signing_secrets": hook.signing_secrets,
+        "destinations.RecordDestination.key": crm.key,
         **{f"exports.ScheduledExport.{name}": value for name, value in keys.items()},
     }
 
@@ -235,7 +238,7 @@ def test_secrets_whose_key_is_lost_are_reported_and_kept(
     secrets: dict[str, str], settings: Settings
 ) -> None:
     right, settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS, [Fernet.generate_key().decode()]
-    with pytest.raises(CommandError, match="10 secrets cannot be decrypted"):
+    with pytest.raises(CommandError, match="11 secrets cannot be decrypted"):
         rotate()
     settings.ENCRYPTION_KEYS = right
     assert read_all() == secrets

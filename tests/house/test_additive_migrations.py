@@ -19,6 +19,7 @@ SINCE = {
     "marketplace": 1,
     "notifications": 1,
     "exports": 1,
+    "destinations": 1,
     "outcomes": 1,
     "trends": 1,
 }

@@ -25,7 +25,7 @@ HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 APPS = (
-    "access|config|console|core|engagement|exports|ingestion|marketplace|notifications|outcomes"
+    "access|config|console|core|destinations|engagement|exports|ingestion|marketplace|notifications|outcomes"
     "|readapi|trends"
 )
 PATH = re.compile(rf"`((?:{APPS})/[\w/.]+)`")

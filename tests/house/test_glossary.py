@@ -70,6 +70,7 @@ APPS = (
     "core",
     "engagement",
     "exports",
+    "destinations",
     "outcomes",
     "ingestion",
     "marketplace",

@@ -24,6 +24,7 @@ APPS = {
     "marketplace",
     "notifications",
     "exports",
+    "destinations",
     "outcomes",
     "trends",
 }
@@ -39,6 +40,7 @@ ALLOWED = {
     "marketplace": _BELOW,
     "notifications": _BELOW,
     "exports": _BELOW,
+    "destinations": _BELOW,
     "console": APPS - {"console"},
     # It wires everybody together: addresses, commands, the first start.
     "config": APPS,
@@ -47,7 +49,7 @@ ALLOWED = {
 # one only together with the reason, in docs/decisions/house.md; lower it when you take rooms away.
 BOUNDS = {
     "core": (3, 13),
-    "engagement": (9, 88),
+    "engagement": (9, 89),
     "access": (5, 15),
     "outcomes": (6, 34),
     "trends": (5, 20),
@@ -56,6 +58,7 @@ BOUNDS = {
     "marketplace": (6, 35),
     "notifications": (8, 37),
     "exports": (6, 30),
+    "destinations": (5, 25),
     "console": (5, 13),
     "config": (6, 45),
 }
@@ -74,7 +77,7 @@ DRAWN = [
 ]
 UNDRAWN = {"__init__", "apps", "management", "templatetags", "wsgi"}
 # What trends and forms may cost is in it; it goes down when they are complete.
-PRODUCT_LINES = 100_200
+PRODUCT_LINES = 102_900
 # What a message runs through from the request to its score.
 HOT_PATH = (
     "ingestion/doors",

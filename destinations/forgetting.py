@@ -1,0 +1,35 @@
+"""What destinations do about a forgotten user or account."""
+
+from datetime import datetime
+
+from destinations.models import RecordDestination, RecordLink, RecordRun
+from engagement.recording.suppression import SubjectRef
+from engagement.removal import forgetting
+
+State = RecordLink.State
+
+
+def register_eraser() -> None:
+    forgetting.register_eraser(erase_links)
+
+
+def erase_links(subject: SubjectRef, now: datetime) -> None:
+    """Delete the subject's links. Of a link whose record is to be cleared, only the record's id
+    stays until it is."""
+    own = RecordLink.objects.filter(
+        product=subject.product_id,
+        external_id=subject.external_id,
+        destination__scope=subject.scope,
+    )
+    to_clear = own.filter(destination__clears_forgotten=True, sent_at__isnull=False)
+    destinations = list(to_clear.values_list("destination", flat=True))
+    to_clear.exclude(remote_id="").update(
+        subject_id=None, external_id="", tried=[], last_sent={}, error="", state=State.FORGOTTEN
+    )
+    own.delete()
+    waiting = RecordDestination.objects.filter(
+        pk__in=destinations, state=RecordDestination.State.ACTIVE
+    )
+    waiting.update(next_run_at=now)
+    # Names and values are in the samples of dry runs.
+    RecordRun.objects.filter(product=subject.product_id, kind=RecordRun.Kind.DRY).update(sample=[])

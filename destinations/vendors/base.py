@@ -1,0 +1,176 @@
+"""What is the same for all CRMs: fields, values, results, and one request."""
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from django.conf import settings
+
+from core.outbound.requests import OutboundRequest, Result, send_now
+from destinations.models import RecordDestination
+from destinations.records import Value
+
+Kind: TypeAlias = Literal["account", "user"]
+FieldType: TypeAlias = Literal["text", "number", "boolean", "day", "time", "choice", "other"]
+# Called before each request. Raises Throttled.
+Count: TypeAlias = Callable[[], None]
+SECONDS = 30.0
+MAX_RESPONSE = 8_000_000
+# The longest message of a vendor that is kept.
+MESSAGE_LENGTH = 500
+
+
+class VendorError(Exception):
+    """The vendor cannot be reached or fails. The text is a sentence for people."""
+
+
+class CredentialsRejected(VendorError):
+    """The vendor does not accept the key."""
+
+
+class NotAllowed(VendorError):
+    """The key lacks a right, or a field is gone. The text says which."""
+
+
+class Throttled(VendorError):
+    """Too many requests. ``seconds`` is how long to wait; None is until the next UTC day."""
+
+    def __init__(self, text: str, seconds: float | None) -> None:
+        super().__init__(text)
+        self.seconds = seconds
+
+
+class BatchRejected(VendorError):
+    """Nothing of the batch was written, because of one row or several. The text is the vendor's."""
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A field of the vendor's records, which the service may write."""
+
+    name: str
+    label: str
+    type: FieldType
+    is_unique: bool = False
+    options: tuple[str, ...] = ()
+    length: int = 0
+
+
+def stored_fields(destination: RecordDestination) -> dict[str, Field]:
+    """The vendor's fields as last read, by their names."""
+    return {each.name: each for each in msgspec.convert(destination.fields, list[Field])}
+
+
+class Write(NamedTuple):
+    """A record to update, or with an id of ours to create, and the values of its fields."""
+
+    remote_id: str
+    values: Mapping[str, Value]
+
+
+class Written(NamedTuple):
+    """What became of a write. ``is_gone`` says that there is no such record any more."""
+
+    remote_id: str = ""
+    error: str = ""
+    is_gone: bool = False
+    is_new: bool = False
+
+
+@dataclass
+class Client(ABC):
+    """Reads and writes the records of one kind. All methods raise VendorError."""
+
+    key: str
+    kind: Kind
+    count: Count
+    # The vendor's requests of a day for all, once it has said so.
+    daily_limit: int | None = None
+
+    # The usual number of requests a day, the largest batch, and the field with a site's domain.
+    usual_limit: ClassVar[int]
+    batch: ClassVar[int]
+    domain_fields: ClassVar[frozenset[str]]
+
+    @abstractmethod
+    def fields(self) -> list[Field]:
+        """The fields that can be written."""
+
+    @abstractmethod
+    def find(self, field: Field, values: Sequence[str]) -> dict[str, set[str]]:
+        """The ids of the records whose field has one of the values, by the value in lower case."""
+
+    @abstractmethod
+    def read(self, ids: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The values of the records that are there, by their ids."""
+
+    @abstractmethod
+    def update(self, writes: Sequence[Write]) -> list[Written]:
+        """Update the records; return what became of each. Raises BatchRejected."""
+
+    @abstractmethod
+    def upsert(self, id_field: str, writes: Sequence[Write]) -> list[Written]:
+        """Update or create the records by the unique field. Raises BatchRejected."""
+
+    @abstractmethod
+    def record_url(self, remote_id: str) -> str:
+        """The page of a record; empty if nobody can tell."""
+
+    def request(self, method: str, url: str, body: Any = None) -> Result:
+        """Send a request. Raises VendorError if there was no response."""
+        self.count()
+        content = b"" if body is None else json.dumps(body).encode()
+        headers = {
+            "Authorization": f"Bearer {self.key}",
+            "Content-Type": "application/json",
+            "User-Agent": settings.USER_AGENT,
+        }
+        result = send_now(
+            OutboundRequest(url, content, headers, method=method, length=MAX_RESPONSE), SECONDS
+        )
+        if result.status is None or 300 <= result.status < 400:
+            raise VendorError(f"The CRM cannot be reached. {result.error}")
+        return result
+
+
+def decode(result: Result) -> dict[str, Any]:
+    """The response's object; empty if it is none."""
+    try:
+        body = json.loads(result.response)
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def cut(text: Any) -> str:
+    return str(text)[:MESSAGE_LENGTH]
+
+
+def whole_points(value: float) -> int:
+    """The nearest whole number; halves go up."""
+    return math.floor(value + 0.5)
+
+
+def is_same(field: Field, ours: Value, theirs: Any) -> bool:
+    """Whether the record's field has our value already."""
+    if ours is None or theirs in (None, ""):
+        return ours in (None, "") and theirs in (None, "")
+    if field.type in ("day", "time"):
+        return str(ours)[:10] == _day(theirs)
+    if isinstance(ours, bool):
+        return str(ours).lower() == str(theirs).lower()
+    try:
+        return math.isclose(float(ours), float(theirs), abs_tol=1e-9)
+    except ValueError:
+        return str(ours) == str(theirs)
+
+
+def _day(theirs: Any) -> str:
+    """The UTC day of a date, of a time, or of milliseconds since 1970."""
+    if str(theirs).lstrip("-").isdecimal():
+        return datetime.fromtimestamp(int(theirs) / 1000, UTC).date().isoformat()
+    return str(theirs)[:10]

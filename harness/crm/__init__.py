@@ -1,0 +1,1 @@
+"""CRMs on this machine that behave as the real ones do, for tests and benchmarks."""

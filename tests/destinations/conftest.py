@@ -1,0 +1,26 @@
+from collections.abc import Iterator
+from ipaddress import ip_network
+
+import pytest
+from pytest_django import Settings
+
+from destinations.vendors import hubspot as hubspot_client
+from harness.crm.hubspot import FakeHubSpot
+from harness.crm.server import running
+from tests.notifications.rows import Clock
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def hubspot(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHubSpot]:
+    """HubSpot on this machine."""
+    crm = FakeHubSpot()
+    with running(crm):
+        settings.HUBSPOT_API_URL = crm.url
+        settings.WEBHOOK_ALLOWED_NETWORKS = [ip_network("127.0.0.0/8")]
+        monkeypatch.setattr(hubspot_client, "SEARCH_PAUSE", 0.0)
+        yield crm
