@@ -25,7 +25,8 @@ from engagement.models import (
     Workspace,
 )
 from engagement.nights.jobs import DECIDE_ALARMS
-from engagement.rescoring import rescore, sets
+from engagement.rescoring import activation, rescore, sets
+from engagement.rules.steps import Step
 from engagement.search import entries
 from harness.demo import copy_writer, population, vocabulary
 from harness.demo.population import Customer, Size
@@ -63,6 +64,7 @@ def populate(
     for name, events in catalog.groups.items():
         feature, _ = Feature.objects.get_or_create(product=product, name=name)
         features.set_events(feature, events)
+    _choose_steps(product, catalog)
     today = now.astimezone(UTC).date()
     maintain_partitions(today, settings.EVENT_RETENTION_DAYS)
     customers = population.generate(catalog, size, now, seed, company)
@@ -85,6 +87,19 @@ def populate(
 _ANALYZE: LiteralString = """
     ANALYZE engagement_user, engagement_account, engagement_membership, engagement_dailycount
 """
+
+
+def _choose_steps(product: Product, catalog: Catalog) -> None:
+    """Give the first workspace steps of activation. Few accounts do the last one: the others are
+    stuck there."""
+    first, second, *others = (feature.event for feature in catalog.features)
+    invite = next(event for event in others if event.endswith("Invited"))
+    steps = [
+        Step("Look around", "event", first, within_days=7),
+        Step("Work on three days", "event", second, at_least=3, unit="days", within_days=30),
+        Step("Invite somebody", "event", invite, within_days=60),
+    ]
+    activation.request(product.workspaces.earliest("id"), "account", steps)
 
 
 def _set_weights(product: Product, catalog: Catalog) -> None:
