@@ -19,6 +19,7 @@ from engagement.search import lookup
 from readapi import errors
 from readapi.mcp import tools
 from readapi.mcp.views import HEALTH_TOOL
+from readapi.views import AccountDetail
 from tests.cases import each, leaves_no_rows
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.openapi.walking import forbid_extra_keys
@@ -83,7 +84,7 @@ def test_the_tools_show_what_the_read_api_shows(
 
     initech, ann = account_id(acme, "initech"), user_id(acme, "ann")
     explained = tool("explain_account", account_id=initech, **scope)["data"]
-    expand = "insights,traits,segments,events,features,history,license_events,chances,notes"
+    expand = ",".join(AccountDetail.EXPANSIONS)
     single = acme_reads(f"/v2/accounts/{initech}", **scope, expand=expand).json()["data"]
     assert explained == {key: single[key] for key in single if key != "_links"}
     assert tool("explain_user", user_id=ann)["data"]["events"]
