@@ -475,14 +475,24 @@ def forecast_past(product_id: str) -> dict[str, Any]:
         reverse(f"admin:engagement_workspace_{name}", args=[workspace.pk])
         for name in ("forecast", "chances")
     )
-    # A month of which all terms are ahead: of the present one, few are on its last days.
-    later = f"month={month_after(first_day, 3):%Y-%m}&page=200"
+    # A month of which all terms are ahead: of the present one, few are on its last days. There
+    # are 25 accounts on a page.
+    month = f"{month_after(first_day, 3):%Y-%m}"
+    last = {
+        kind: chances.running(workspace, kind).count() // 150
+        for kind in (Kind.RENEWAL, Kind.EVALUATION)
+    }
+    later = f"month={month}&measure=seats&page={last[Kind.RENEWAL]}"
     return {
         "pages": [
             ("renewals", f"{renewals}?past={first_day:%Y-%m}", "who made the difference"),
-            ("renewals, a later page", f"{renewals}?{later}&measure=seats", 'rel="prev"'),
+            ("renewals, a later page", f"{renewals}?{later}", 'rel="prev"'),
             ("evaluations", evaluations, "How good such chances were"),
-            ("evaluations, a later page", f"{evaluations}?page=150", 'rel="prev"'),
+            (
+                "evaluations, a later page",
+                f"{evaluations}?page={5 * last[Kind.EVALUATION]}",
+                'rel="prev"',
+            ),
         ]
     }
 
