@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from django.db.models import Q
+
 from destinations.models import RecordDestination, RecordLink, RecordRun
 from engagement.recording.suppression import SubjectRef
 from engagement.removal import forgetting
@@ -21,7 +23,9 @@ def erase_links(subject: SubjectRef, now: datetime) -> None:
         external_id=subject.external_id,
         destination__scope=subject.scope,
     )
-    to_clear = own.filter(destination__clears_forgotten=True, sent_at__isnull=False)
+    # Whether we wrote its values, or found that it has them.
+    has_values = Q(sent_at__isnull=False) | ~Q(last_sent={})
+    to_clear = own.filter(has_values, destination__clears_forgotten=True)
     destinations = list(to_clear.values_list("destination", flat=True))
     to_clear.exclude(remote_id="").update(
         subject_id=None, external_id="", tried=[], last_sent={}, error="", state=State.FORGOTTEN

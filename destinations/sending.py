@@ -361,7 +361,8 @@ class _Sender:
 
     def _create_missing(self, items: Sequence[_Item]) -> None:
         for item in items:
-            item.changed = {name: value for name, value in item.record.values.items() if value}
+            values = item.record.values.items()
+            item.changed = {name: value for name, value in values if value not in (None, "")}
         for chunk in self._chunks(items):
             if self._is_dry:
                 self._store(chunk, Counter(created=len(chunk)))

@@ -12,7 +12,3 @@ def open_client(destination: RecordDestination, count: Count) -> Client:
     request."""
     kind: Kind = "account" if destination.scope == "account" else "user"
     return _CLIENTS[destination.vendor](destination.key, kind, count)
-
-
-def client_class(vendor: str) -> type[Client]:
-    return _CLIENTS[vendor]

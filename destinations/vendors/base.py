@@ -57,7 +57,6 @@ class Field(msgspec.Struct, frozen=True):
     type: FieldType
     is_unique: bool = False
     options: tuple[str, ...] = ()
-    length: int = 0
 
 
 def stored_fields(destination: RecordDestination) -> dict[str, Field]:
@@ -115,10 +114,6 @@ class Client(ABC):
     @abstractmethod
     def upsert(self, id_field: str, writes: Sequence[Write]) -> list[Written]:
         """Update or create the records by the unique field. Raises BatchRejected."""
-
-    @abstractmethod
-    def record_url(self, remote_id: str) -> str:
-        """The page of a record; empty if nobody can tell."""
 
     def request(self, method: str, url: str, body: Any = None) -> Result:
         """Send a request. Raises VendorError if there was no response."""

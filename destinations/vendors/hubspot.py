@@ -55,9 +55,6 @@ class HubSpot(Client):
     def _objects(self) -> str:
         return "companies" if self.kind == "account" else "contacts"
 
-    def record_url(self, remote_id: str) -> str:
-        return ""
-
     def fields(self) -> list[Field]:
         properties = self._send("GET", f"/crm/properties/{VERSION}/{self._objects}")
         return [

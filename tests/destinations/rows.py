@@ -11,7 +11,7 @@ from core.jobs.run import run_kinds
 from core.models import Job
 from destinations import runs
 from destinations.models import RecordDestination, RecordLink, RecordRun, Vendor
-from destinations.vendors import client_class
+from destinations.vendors.hubspot import HubSpot
 from engagement import changes
 from engagement.models import Account, AccountEngagement, Product, ScoreSet, Workspace
 from tests.engagement.history import NOON
@@ -108,7 +108,7 @@ def a_destination(product: Product, fields: Sequence[Any] = (), **values: Any) -
 
 
 def hubspot_destination(product: Product, crm: Any, **values: Any) -> RecordDestination:
-    client = client_class(Vendor.HUBSPOT)(crm.key, "account", lambda: None)
+    client = HubSpot(crm.key, "account", lambda: None)
     destination = a_destination(product, client.fields(), **values)
     crm.calls.clear()
     return destination

@@ -229,6 +229,17 @@ def test_a_mode_that_creates_creates_each_record_once(
     assert hubspot.idle_writes == 0
 
 
+def test_a_new_record_gets_a_score_of_zero(
+    acme: Product, hubspot: FakeHubSpot, clock: Clock
+) -> None:
+    scored(acme, {"quiet": 0})
+    mode = RecordDestination.Mode.CREATE
+    destination = hubspot_destination(acme, hubspot, mode=mode, id_field="eds_id")
+    run_now(destination, clock)
+    (new,) = hubspot.created
+    assert hubspot.records[new] == {"eds_id": "quiet", "eds_score": "0"}
+
+
 # --- Failures -------------------------------------------------------------------------------
 
 
@@ -388,6 +399,18 @@ def test_forgetting_clears_the_fields_and_drops_the_link(
     values = {"domain": "initech.example", "name": "Initech Inc.", "eds_score": "", "eds_id": ""}
     assert hubspot.records[initech] == values
     assert [each.external_id for each in RecordLink.objects.all()] == ["hooli"]
+
+
+def test_forgetting_clears_values_that_the_record_had_already(
+    acme: Product, hubspot: FakeHubSpot, clock: Clock
+) -> None:
+    scored(acme, {"initech": 35})
+    initech = hubspot.add(domain="initech.example", eds_score="35")
+    assert numbers(run_now(hubspot_destination(acme, hubspot), clock)) == {"unchanged": 1}
+    forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, "initech"), clock())
+    assert runs.request_due(clock.step(24 * 3600)) == 1
+    work(clock)
+    assert hubspot.records[initech] == {"domain": "initech.example", "eds_score": ""}
 
 
 @pytest.mark.django_db(transaction=True)
