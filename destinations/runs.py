@@ -42,7 +42,9 @@ Kind, State = RecordRun.Kind, RecordRun.State
 
 def register() -> None:
     """Register the times and the retention of runs."""
-    clocks.register(RecordDestination, {"next_run_at": timedelta(days=2)})
+    clocks.register(
+        RecordDestination, {"next_run_at": timedelta(days=2), "compared_at": clocks.NOW}
+    )
     retention.register(
         "destinations",
         Retention(RecordRun, "requested_at", lambda: RETENTION, ~Q(state__in=RecordRun.UNFINISHED)),
@@ -227,20 +229,28 @@ def _plan_next(run: RecordRun, now: datetime | None) -> None:
 
 def failing(product_ids: Collection[int]) -> list[tuple[RecordDestination, str]]:
     """The products' destinations that need somebody, each with a sentence why."""
-    problems = []
     rows = RecordDestination.objects.filter(product__in=product_ids).select_related("workspace")
-    for destination in rows.exclude(state=RecordDestination.State.DRAFT):
-        if text := problem(destination):
-            problems.append((destination, text))
-    return problems
+    destinations = list(rows.exclude(state=RecordDestination.State.DRAFT))
+    last_runs = _last_runs(destinations)
+    problems = [(each, _problem(each, last_runs.get(each.pk))) for each in destinations]
+    return [(each, text) for each, text in problems if text]
 
 
 def problem(destination: RecordDestination) -> str:
     """Why the destination needs somebody; empty if it does not."""
+    return _problem(destination, _last_runs([destination]).get(destination.pk))
+
+
+def _last_runs(destinations: Collection[RecordDestination]) -> dict[int, RecordRun]:
+    """The last run of each that has ended by itself."""
+    runs = RecordRun.objects.filter(destination__in=destinations).exclude(kind=Kind.DRY)
+    last = runs.filter(state__in=(State.DONE, State.FAILED)).order_by("destination_id", "-id")
+    return {run.destination_id: run for run in last.distinct("destination_id")}
+
+
+def _problem(destination: RecordDestination, last: RecordRun | None) -> str:
     if destination.state == RecordDestination.State.PAUSED:
         return f"{destination} is paused. {destination.pause_reason}"
-    runs = RecordRun.objects.filter(destination=destination).exclude(kind=Kind.DRY)
-    last = runs.filter(state__in=(State.DONE, State.FAILED)).first()
     if last is None:
         return ""
     if last.state == State.FAILED:

@@ -42,6 +42,8 @@ OF_NO_CONCERN = {
     *("unsubscribed_at", "issued_at"),
     # The moment of an export's part.
     "read_at",
+    # What people did about accounts, and when a record got its values.
+    *("written_at", "closed_at", "sent_at"),
 }
 
 
