@@ -16,8 +16,9 @@ Mode = RecordDestination.Mode
 MAX_DESTINATIONS = 10
 MAX_ROWS, EMPTY_ROWS = 30, 3
 KEY_HELP = {
-    Vendor.HUBSPOT: "Of a service key, from Development → Keys → Service keys. Its scopes: "
-    "crm.objects.companies.read and .write, or those of contacts."
+    Vendor.HUBSPOT: "HubSpot has it under Development → Keys → Service keys. Its scopes: "
+    "crm.objects.companies.read and .write for accounts, crm.objects.contacts.read and .write for "
+    "users."
 }
 KEEP_HELP = "Leave it empty to keep the stored one."
 OPTIONS = ("mode", "id_field", "points", "interval", "quota_share", "clears_forgotten")
