@@ -517,7 +517,7 @@ def test_an_overview_says_what_changed_this_week_and_other_cards_do_not(
     came_this_week(acme_rows)
     row = AccountEngagement.objects.get(product=acme_rows.product)
     alarm(row, since=row.account.first_seen_at.date() - timedelta(days=2))
-    with django_assert_max_num_queries(63):
+    with django_assert_max_num_queries(65):
         answer = member.get(reverse("admin:index"))
     html = answer.content.decode()
     assert "What changed this week" in html and "1 alarm began and 1 account is new." in html

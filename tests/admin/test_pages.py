@@ -224,7 +224,7 @@ def test_dropped_messages_are_filtered_by_reason_product_and_day(
     [
         # Lists of users and accounts lead to a workspace first.
         ("engagement_user", 25),
-        ("engagement_account", 25),
+        ("engagement_account", 26),
         ("ingestion_inboxmessage", 7),
         ("ingestion_ingestionkey", 9),
         ("ingestion_quarantinedmessage", 9),
