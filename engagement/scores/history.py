@@ -228,7 +228,7 @@ def points_by_user(score_set: ScoreSet, account_id: int, limit: int) -> list[Use
     """The users who add most to the account's raw score within the window, most points first."""
     rows = fetch_counts(_BY_USER, score_set, get_kind("account"), account_id, limit=limit)
     today = last_scored_day(score_set)
-    return [UserPoints(user_id, shown_points(score_set, raw, today)) for user_id, raw in rows]
+    return [UserPoints(user_id, shown_points(score_set, int(raw), today)) for user_id, raw in rows]
 
 
 def score_history(
