@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from harness.command import run_command
-from harness.processes import PROJECT
+from harness.processes import PROJECT, Failed
 from harness.report import Report, Result, progress
 from harness.service import Service, temporary_service
 
@@ -46,6 +46,8 @@ class Side:
 
 
 def measure(options: argparse.Namespace) -> Report:
+    if options.before is None:
+        raise Failed("Name the folder of the other working tree: --before FOLDER.")
     trees = {"the other tree": options.before.resolve(), "this tree": PROJECT}
     with ExitStack() as stack:
         sides = {
@@ -67,7 +69,7 @@ def measure(options: argparse.Namespace) -> Report:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("before", type=Path, help="the folder of the other working tree")
+    parser.add_argument("--before", type=Path, help="the folder of the other working tree")
     parser.add_argument("--messages", type=int, default=40_000, help="messages a round")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each tree")
 

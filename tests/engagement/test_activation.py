@@ -219,7 +219,8 @@ def test_readers_see_old_steps_until_the_new_ones_are_complete(
         Job.objects.filter(kind=ACTIVATION).update(is_paused=False)
         step_job(ACTIVATION, NOON)
         parts += 1
-    assert parts == 3
+    # Each id in a part of its own; some ids are nobody's.
+    assert parts >= 3
     build(acme)
     assert stored(acme, "account") == {
         "initech": Reached(NOON.date() - 20 * DAY, (2,)),

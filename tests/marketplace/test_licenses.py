@@ -120,7 +120,7 @@ def test_the_trial_of_an_edition_and_what_the_invoice_lacks_are_traits() -> None
     assert {f"am.{name}": value for name, value in fields.items()}.items() <= traits.items()
 
 
-DERIVED = {"am.tier.number", "am.tier.lentBy", "am.unlistedSince"}
+DERIVED = {"am.tier.number", "am.tier.lentBy", "am.unlistedSince", "am.formerSiteHostname"}
 
 
 def test_every_listed_trait_can_be_imported() -> None:

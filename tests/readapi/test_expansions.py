@@ -216,9 +216,10 @@ def test_all_expansions_at_once(read: Any) -> None:
     [
         (
             "accounts/1",
-            "insights, traits, segments, events, history, license_events, chances, features",
+            "insights, traits, segments, events, history, license_events, chances, features, "
+            "activation, notes",
         ),
-        ("users/1", "traits, segments, events, history, features"),
+        ("users/1", "traits, segments, events, history, features, activation"),
         ("segments", "counts"),
     ],
 )
