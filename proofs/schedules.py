@@ -93,6 +93,8 @@ def _report(outcomes: Sequence[Outcome], shrinks: bool) -> Report:
         with temporary_service(POSTGRES) as service:
             rows = [_shrink(service, Schedule(each["seed"]), each) for each in violated[:SHOWN]]
         yield Table("What broke, with the fewest messages and faults that still break it", rows)
+    first = f"seed {violated[0]['seed']}: {violated[0]['violations'][-1]}" if violated else "none"
+    yield Result("the first broken promise", first, must_be="none")
     yield Result("schedules that break a promise", len(violated), must_be=0)
 
 

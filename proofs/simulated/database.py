@@ -38,6 +38,8 @@ ERRORS: dict[str, type[psycopg.Error]] = {
     "no lock": psycopg.errors.LockNotAvailable,
     "canceled": psycopg.errors.QueryCanceled,
 }
+# What the driver does without the server, and what the server never refuses: nothing fails there.
+NOT_SENT, ROLLBACK = {"set_autocommit"}, "rollback"
 LOST, LOST_AFTER, DIE_AFTER = "lost", "lost after", "die after"
 
 _OF_ONE_RUN = re.compile(r"\d{5,}\w*")
@@ -50,12 +52,12 @@ class SimulatedConnection(psycopg.Connection[Any]):
 
     def wait(self, gen: Generator[Any, Any, Any], *limits: Any, **named_limits: Any) -> Any:
         thread = current()
-        if thread is None or _scheduler is None:
-            return super().wait(gen, *limits, **named_limits)
         name = _name_of(gen)
+        if thread is None or _scheduler is None or name in NOT_SENT:
+            return super().wait(gen, *limits, **named_limits)
         thread.pause(name)
         fault, thread.fault = thread.fault, ""
-        if error := ERRORS.get(fault):
+        if (error := ERRORS.get(fault)) and name != ROLLBACK and not self._is_busy():
             gen.close()
             raise error(f"The schedule fails it: {fault}.")
         if fault == LOST:
@@ -73,6 +75,10 @@ class SimulatedConnection(psycopg.Connection[Any]):
             _scheduler.doom(thread.process)
             thread.pause(f"after {name}")
         return result
+
+    def _is_busy(self) -> bool:
+        """Whether the driver waits for results of what it has sent: those cannot be refused now."""
+        return self.pgconn.transaction_status == psycopg.pq.TransactionStatus.ACTIVE
 
     def _lose(self) -> None:
         # The server ends the transaction before anybody goes on.

@@ -11,7 +11,6 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString, NamedTuple
 
@@ -55,9 +54,10 @@ _UNSETTLED: LiteralString = """
         ('notifications', EXISTS (SELECT FROM notifications_outboxmessage
                                   WHERE state = 'waiting'))) AS v(what, waits) WHERE waits
 """
-_TABLES: LiteralString = """
-    SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
-"""
+# A copy of the service's database from before the first schedule.
+PRISTINE = "pristine"
+_HAS_PRISTINE: LiteralString = "SELECT FROM pg_database WHERE datname = 'pristine'"
+_COPY_DATABASE = SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
 
 
 class Outcome(NamedTuple):
@@ -86,19 +86,16 @@ def main() -> None:
     # What the service logs of failures that a schedule makes would hide what matters.
     logging.disable(logging.CRITICAL)
     app.loader.import_default_modules()
-    with _connect() as database:
-        empty = set(_empty_tables(database))
     for seed in range(*options.seeds):
         if time.time() > options.until:
             break
+        _restore_database()
         # In a process of its own: modules remember what they did before.
         child = os.fork()
         if not child:
             _run_and_print(seed, options)
             os._exit(0)
         os.waitpid(child, 0)
-        with _connect() as database:
-            _clear(database, empty)
 
 
 def _run_and_print(seed: int, options: argparse.Namespace) -> None:
@@ -209,26 +206,22 @@ def _unsettled(database: "psycopg.Connection[Any]") -> list[str]:
     return [what for (what,) in database.execute(_UNSETTLED).fetchall()]
 
 
-def _connect() -> "psycopg.Connection[Any]":
-    """A connection that sees and ends the sessions of all."""
+def _connect(name: str = "") -> "psycopg.Connection[Any]":
+    """A connection that sees and ends the sessions of all, to this database or the service's."""
     settings = connection.get_connection_params()
-    return psycopg.connect(
-        host=settings["host"], dbname=settings["dbname"], user=SUPERUSER, autocommit=True
-    )
+    name = name or settings["dbname"]
+    return psycopg.connect(host=settings["host"], dbname=name, user=SUPERUSER, autocommit=True)
 
 
-def _empty_tables(database: "psycopg.Connection[Any]") -> Iterator[str]:
-    for (table,) in database.execute(_TABLES).fetchall():
-        statement = SQL("SELECT EXISTS (SELECT FROM {})").format(Identifier(table))
-        if database.execute(statement).fetchone() == (False,):
-            yield table
-
-
-def _clear(database: "psycopg.Connection[Any]", tables: set[str]) -> None:
-    """Empty the tables that a schedule has filled, so that the next one gets the same ids."""
-    if filled := sorted(tables - set(_empty_tables(database))):
-        names = SQL(", ").join(map(Identifier, filled))
-        database.execute(SQL("TRUNCATE {} RESTART IDENTITY CASCADE").format(names))
+def _restore_database() -> None:
+    """Have the service's database be as it was before the first schedule of this server: ids,
+    statistics, and partitions decide what the next statement finds."""
+    name = Identifier(connection.get_connection_params()["dbname"])
+    with _connect("postgres") as server:
+        if server.execute(_HAS_PRISTINE).fetchone() is None:
+            server.execute(_COPY_DATABASE.format(Identifier(PRISTINE), name))
+        server.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+        server.execute(_COPY_DATABASE.format(name, Identifier(PRISTINE)))
 
 
 if __name__ == "__main__":

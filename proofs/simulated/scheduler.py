@@ -127,7 +127,9 @@ class Thread:
         except Killed:
             pass
         except BaseException as error:
-            self._scheduler.errors.append(error)
+            # What a dead process cannot clean up is nobody's error.
+            if not self.process.is_dead:
+                self._scheduler.errors.append(error)
         finally:
             with suppress(BaseException):
                 self._scheduler.leave(self)
@@ -241,23 +243,26 @@ class Scheduler:
         return ", ".join(f"{t.name} {t.state.name.lower()} at {t.point}" for t in self._threads)
 
     def _choose(self) -> Thread | None:
-        """Draw who goes on. If all sleep, time passes until the first wakes. None if all wait for
-        locks that are just becoming free."""
+        """Draw who goes on. If nobody can, time passes until the first wakes, and it is None."""
         self._threads = [each for each in self._threads if each.is_alive]
         if ready := [each for each in self._threads if self._can_go(each)]:
             return self.chance.choice(ready)
-        wakes = [each.until for each in self._threads if each.state in _TIMED and each.until]
+        # A thread that hangs wakes nobody.
+        wakes = [each.until for each in self._threads if self._will_wake(each)]
         if not wakes:
             raise Stuck(f"Nobody goes on: {self.places()}.")
         self._pass_time(min(wakes) - self._seconds)
         return None
 
     def _can_go(self, thread: Thread) -> bool:
-        if thread.process.is_hanging or thread.is_locked:
-            return False
-        if thread.state in _TIMED:
-            return bool(thread.until) and thread.until <= self._seconds
-        return thread.state is State.READY
+        if self._will_wake(thread):
+            return thread.until <= self._seconds
+        is_free = not (thread.process.is_hanging or thread.is_locked)
+        return is_free and thread.state is State.READY
+
+    def _will_wake(self, thread: Thread) -> bool:
+        is_free = not (thread.process.is_hanging or thread.is_locked)
+        return is_free and thread.state in _TIMED and bool(thread.until)
 
     def _pass_time(self, seconds: float) -> None:
         if seconds > 0:
