@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from core.fields import EncryptedTextField
+from core.models import Run
 from engagement.models.subjects import EXTERNAL_ID_LENGTH
 
 REMOTE_ID_LENGTH = 100
@@ -123,11 +124,8 @@ class RecordDestination(models.Model):
         return f"{self.get_vendor_display()} {self.get_scope_display().lower()} · {self.workspace}"
 
 
-class RecordRun(models.Model):
-    """One run of a destination. ``after`` is the id after which it goes on.
-
-    ``since`` and ``until`` are cursors. ``sample`` has the first changes of a dry run.
-    """
+class RecordRun(Run):
+    """One run of a destination. ``sample`` has the first changes of a dry run."""
 
     class Kind(models.TextChoices):
         CHANGES = "changes", "Changes"
@@ -135,32 +133,15 @@ class RecordRun(models.Model):
         DRY = "dry", "Dry run"
         RETRY = "retry", "Retry of rejected rows"
 
-    class State(models.TextChoices):
-        WAITING = "waiting", "Waiting"
-        RUNNING = "running", "Running"
-        DONE = "done", "Done"
-        FAILED = "failed", "Failed"
-        STOPPED = "stopped", "Stopped"
-
-    UNFINISHED: ClassVar[tuple[State, ...]] = (State.WAITING, State.RUNNING)
     COUNTERS: ClassVar[tuple[str, ...]] = (
         *("updated", "created", "unchanged", "skipped", "ambiguous", "rejected"),
     )
 
-    id = models.BigAutoField(primary_key=True)
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_constraint=False)
     destination = models.ForeignKey(
         RecordDestination, on_delete=models.CASCADE, related_name="runs"
     )
     kind = models.CharField(max_length=10, choices=Kind.choices)
-    state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
-    requested_by = models.CharField(max_length=200, blank=True)
-    requested_at = models.DateTimeField()
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
-    since = models.JSONField(null=True)
-    until = models.JSONField(null=True)
-    after = models.BigIntegerField(default=0)
     updated = models.PositiveIntegerField(default=0)
     created = models.PositiveIntegerField(default=0)
     unchanged = models.PositiveIntegerField(default=0)
@@ -169,10 +150,8 @@ class RecordRun(models.Model):
     rejected = models.PositiveIntegerField(default=0)
     calls = models.PositiveIntegerField(default=0)
     sample = models.JSONField(default=list)
-    error = models.TextField(blank=True)
 
-    class Meta:
-        ordering = ["-id"]
+    class Meta(Run.Meta):
         constraints = [
             models.CheckConstraint(
                 condition=Q(state__in=["waiting", "running", "done", "failed", "stopped"]),
@@ -185,9 +164,6 @@ class RecordRun(models.Model):
             ),
         ]
         indexes = [models.Index(fields=["requested_at"], name="record_run_age")]
-
-    def __str__(self) -> str:
-        return f"Run {self.pk}"
 
     @property
     def total(self) -> int:

@@ -9,8 +9,8 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import IntegrityError, transaction
-from django.db.models import F, Q, QuerySet
+from django.db import transaction
+from django.db.models import F, Q
 
 from core import retention
 from core.database import clocks, nodes
@@ -58,18 +58,13 @@ def request_run(
     destination: RecordDestination, kind: RecordRun.Kind, now: datetime, requested_by: str = ""
 ) -> bool:
     """Add a run to the destination. Returns False if one is unfinished."""
-    try:
-        with transaction.atomic():
-            RecordRun.objects.create(
-                product_id=destination.product_id,
-                destination=destination,
-                kind=kind,
-                requested_by=requested_by,
-                requested_at=now,
-            )
-    except IntegrityError:
-        return False
-    return True
+    return RecordRun.request(
+        product_id=destination.product_id,
+        destination=destination,
+        kind=kind,
+        requested_by=requested_by,
+        requested_at=now,
+    )
 
 
 def request_due(now: datetime) -> int:
@@ -118,13 +113,9 @@ def stop_unfinished(destination: RecordDestination, reason: str, now: datetime) 
 UNFINISHED = RecordRun.UNFINISHED
 
 
-def _unfinished() -> QuerySet[RecordRun]:
-    return RecordRun.objects.filter(state__in=UNFINISHED, product__deletion_requested_at=None)
-
-
 def unfinished_ids() -> list[int]:
     """The runs to go on with, the oldest first."""
-    return list(nodes.reachable(_unfinished()).order_by("id").values_list("id", flat=True))
+    return list(nodes.reachable(RecordRun.unfinished()).order_by("id").values_list("id", flat=True))
 
 
 def title(run_id: int) -> str:
@@ -135,14 +126,14 @@ def title(run_id: int) -> str:
 
 def find_unfinished(job: Job) -> RecordRun | None:
     """The job's run; None if it has ended."""
-    return _unfinished().filter(pk=job.key).first()
+    return RecordRun.unfinished().filter(pk=job.key).first()
 
 
 def give_up(job: Job) -> None:
     """End the run, which has failed too often in a row."""
-    for run in _unfinished().filter(pk=job.key):
+    for run in RecordRun.unfinished().filter(pk=job.key):
         ended = {"state": State.FAILED, "finished_at": job.failed_at}
-        _unfinished().filter(pk=run.pk).update(**ended, error=run.error or CRASHED)
+        RecordRun.unfinished().filter(pk=run.pk).update(**ended, error=run.error or CRASHED)
         _plan_next(run, job.failed_at)
 
 

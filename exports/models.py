@@ -9,6 +9,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from core.fields import EncryptedTextField
+from core.models import Run
 
 NAME_LENGTH = 100
 
@@ -151,7 +152,7 @@ class ScheduledExport(models.Model):
         return self.name
 
 
-class ExportRun(models.Model):
+class ExportRun(Run):
     """One run of an export.
 
     ``since`` and ``until`` are cursors; ``since`` is None in a complete run. ``table_number``,
@@ -160,43 +161,23 @@ class ExportRun(models.Model):
     one.
     """
 
-    class State(models.TextChoices):
-        WAITING = "waiting", "Waiting"
-        RUNNING = "running", "Running"
-        DONE = "done", "Done"
-        FAILED = "failed", "Failed"
-        STOPPED = "stopped", "Stopped"
-
-    UNFINISHED = (State.WAITING, State.RUNNING)
-
-    id = models.BigAutoField(primary_key=True)
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_constraint=False)
     export = models.ForeignKey(ScheduledExport, on_delete=models.CASCADE, related_name="runs")
-    state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
-    requested_by = models.CharField(max_length=200, blank=True)
-    requested_at = models.DateTimeField()
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
     folder = models.CharField(max_length=100, blank=True)
     complete_because = models.TextField(blank=True)
-    since = models.JSONField(null=True)
-    until = models.JSONField(null=True)
     table_number = models.PositiveSmallIntegerField(default=0)
-    after = models.BigIntegerField(default=0)
     part_number = models.PositiveIntegerField(default=1)
     rows = models.BigIntegerField(default=0)
     bytes = models.BigIntegerField(default=0)
     # About how many rows it will have, None if nobody knows.
     expected_rows = models.BigIntegerField(null=True)
-    error = models.TextField(blank=True)
     # Workers of the release before claim runs by these. ``runs.take()`` keeps them away.
     due_at = models.DateTimeField()
     failures = models.PositiveIntegerField(default=0)
     lease = models.UUIDField(null=True)
     leased_until = models.DateTimeField(null=True)
 
-    class Meta:
-        ordering = ["-id"]
+    class Meta(Run.Meta):
         constraints = [
             models.CheckConstraint(
                 condition=Q(state__in=["waiting", "running", "done", "failed", "stopped"]),
@@ -216,9 +197,6 @@ class ExportRun(models.Model):
             ),
             models.Index(fields=["requested_at"], name="export_run_age"),
         ]
-
-    def __str__(self) -> str:
-        return f"Run {self.pk}"
 
 
 class ExportFile(models.Model):

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from django.db import IntegrityError, transaction
-from django.db.models import Q, QuerySet
+from django.db import transaction
+from django.db.models import Q
 
 from core import retention
 from core.database import clocks, nodes
@@ -57,18 +57,13 @@ def register() -> None:
 
 def request_run(export: ScheduledExport, now: datetime, requested_by: str = "") -> bool:
     """Add a run to the export. Returns False if one is unfinished."""
-    try:
-        with transaction.atomic():
-            ExportRun.objects.create(
-                product_id=export.product_id,
-                export=export,
-                requested_by=requested_by,
-                requested_at=now,
-                due_at=now,
-            )
-    except IntegrityError:
-        return False
-    return True
+    return ExportRun.request(
+        product_id=export.product_id,
+        export=export,
+        requested_by=requested_by,
+        requested_at=now,
+        due_at=now,
+    )
 
 
 def request_due(now: datetime) -> int:
@@ -119,15 +114,9 @@ def preview(export: ScheduledExport, table: str, now: datetime) -> Preview | Non
 # --- Jobs -----------------------------------------------------------------------------------
 
 
-def _unfinished() -> QuerySet[ExportRun]:
-    return ExportRun.objects.filter(
-        state__in=ExportRun.UNFINISHED, product__deletion_requested_at=None
-    )
-
-
 def unfinished_ids() -> list[int]:
     """The runs to go on with, the oldest first."""
-    return list(nodes.reachable(_unfinished()).order_by("id").values_list("id", flat=True))
+    return list(nodes.reachable(ExportRun.unfinished()).order_by("id").values_list("id", flat=True))
 
 
 def title(run_id: int) -> str:
@@ -138,7 +127,7 @@ def title(run_id: int) -> str:
 
 def find_unfinished(job: Job) -> ExportRun | None:
     """The job's run, with its export; None if it has ended."""
-    runs = _unfinished().select_related("export__workspace__product")
+    runs = ExportRun.unfinished().select_related("export__workspace__product")
     return runs.filter(pk=job.key).first()
 
 
@@ -151,7 +140,7 @@ def take(job: Job, run: ExportRun, now: datetime) -> bool:
     run.started_at = run.started_at or now
     run.leased_until = now + LEASE
     with jobs.holding(job):
-        free = _unfinished().filter(Q(lease=None) | Q(leased_until__lte=now), pk=run.pk)
+        free = ExportRun.unfinished().filter(Q(lease=None) | Q(leased_until__lte=now), pk=run.pk)
         return bool(
             free.update(
                 state=State.RUNNING,
@@ -271,9 +260,9 @@ def note_error(job: Job, run: ExportRun, error: str) -> None:
 
 def give_up(job: Job) -> None:
     """End the run, which has failed too often in a row."""
-    for run in _unfinished().filter(pk=job.key):
+    for run in ExportRun.unfinished().filter(pk=job.key):
         error = run.error or CRASHED
-        _unfinished().filter(pk=run.pk).update(
+        ExportRun.unfinished().filter(pk=run.pk).update(
             state=State.FAILED, finished_at=job.failed_at, error=error
         )
 
