@@ -399,6 +399,8 @@ EXPORT_RUN_RETENTION_DAYS = environment.integer("EDS_EXPORT_RUN_RETENTION_DAYS",
 
 # --- CRMs -------------------------------------------------------------------------------------
 
+# Instead of the customers' own hosts, for tests.
+SALESFORCE_URL = environment.text("EDS_SALESFORCE_URL").rstrip("/")
 HUBSPOT_API_URL = environment.text("EDS_HUBSPOT_URL", "https://api.hubapi.com").rstrip("/")
 
 # --- Backups ----------------------------------------------------------------------------------

@@ -3,21 +3,28 @@
 from collections.abc import Mapping
 from typing import Any
 
-from destinations import matching
 from destinations.models import RecordDestination, Rule
-from destinations.records import Pair, Value, pairs
-from destinations.vendors.base import is_same, stored_fields, whole_points
+from destinations.records import TRACKING_ID, Pair, Value, pairs
+from destinations.vendors.base import (
+    Field,
+    NotAllowed,
+    fitting,
+    is_same,
+    stored_fields,
+    whole_points,
+)
 
 
 class Comparison:
     """Compares by the destination's mapping. ``pairs`` include that of our own id."""
 
     def __init__(self, destination: RecordDestination) -> None:
-        self.fields = stored_fields(destination)
+        self._fields = stored_fields(destination)
         self.pairs = pairs(destination.mapping)
         if destination.id_field:
-            self.pairs.append(Pair(matching.TRACKING_ID, destination.id_field))
+            self.pairs.append(Pair(TRACKING_ID, destination.id_field))
         self._points = destination.points
+        self._vendor = destination.get_vendor_display()
 
     def is_known(self, last_sent: Mapping[str, Value]) -> bool:
         """Whether it is known of each field what the record has."""
@@ -37,7 +44,8 @@ class Comparison:
         small: dict[str, Value] = {}
         for pair in self.pairs:
             ours = values[pair.field]
-            if ours is None and pair.rule != Rule.CLEAR:
+            is_cleared = pair.rule == Rule.CLEAR and self.field(pair.field).can_be_cleared
+            if ours is None and not is_cleared:
                 continue
             if theirs is not None:
                 if self._differs(pair, ours, theirs.get(pair.field)):
@@ -48,9 +56,7 @@ class Comparison:
 
     def _differs(self, pair: Pair, ours: Value, theirs: Any) -> bool:
         is_filled = pair.rule == Rule.FILL and theirs not in (None, "")
-        return not is_filled and not is_same(
-            self.fields[pair.field], self._wire(pair, ours), theirs
-        )
+        return not is_filled and not is_same(self.field(pair.field), self._wire(pair, ours), theirs)
 
     def _is_small(self, pair: Pair, before: Value, ours: Value) -> bool:
         if not pair.is_score or before is None or ours is None:
@@ -64,9 +70,18 @@ class Comparison:
         return {name: self._wire(by_field[name], value) for name, value in values.items()}
 
     def _wire(self, pair: Pair, value: Value) -> Value:
-        is_whole = pair.is_score and self._points >= 1
-        return whole_points(value) if is_whole and isinstance(value, int | float) else value
+        if pair.is_score and self._points >= 1 and isinstance(value, int | float):
+            value = whole_points(value)
+        return fitting(self.field(pair.field), value)
+
+    def field(self, name: str) -> Field:
+        """The vendor's field. Raises NotAllowed if it had none when it was last asked."""
+        if name not in self._fields:
+            raise NotAllowed(f"{self._vendor} has no field {name} any more. Edit the mapping.")
+        return self._fields[name]
 
     def cleared(self) -> dict[str, Value]:
         """What the record of somebody who is forgotten gets: nothing in each field that is ours."""
-        return {pair.field: None for pair in self.pairs if pair.rule != Rule.FILL}
+        names = [pair.field for pair in self.pairs if pair.rule != Rule.FILL]
+        fields = [each for name in names if (each := self._fields.get(name))]
+        return self.wired({each.name: None for each in fields if each.can_be_cleared})

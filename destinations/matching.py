@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from destinations.models import RecordDestination
-from destinations.records import Pair, Record, pairs
+from destinations.records import TRACKING_ID, Pair, Record, domain_of, pairs
 
 # A domain that many companies share would link all of their accounts to one record.
 _FREE_MAIL = """
@@ -17,7 +16,6 @@ _FREE_MAIL = """
     ymail.com zoho.com 126.com 163.com
 """
 FREE_MAIL: Final = frozenset(_FREE_MAIL.split())
-TRACKING_ID: Final = "tracking_id"
 
 
 def match_pairs(destination: RecordDestination) -> list[Pair]:
@@ -45,13 +43,3 @@ def _value(record: Record, pair: Pair, is_domain: bool) -> str:
         return text
     host = domain_of(text)
     return "" if host in FREE_MAIL else host
-
-
-def domain_of(text: str) -> str:
-    """The host of a domain or URL, in lower case and without www; empty if it is none."""
-    try:
-        host = urlsplit(text if "//" in text else f"//{text}").hostname or ""
-    except ValueError:
-        return ""
-    host = host.lower().rstrip(".").removeprefix("www.")
-    return host if "." in host else ""

@@ -16,6 +16,7 @@ REMOTE_ID_LENGTH = 100
 
 class Vendor(models.TextChoices):
     HUBSPOT = "hubspot", "HubSpot"
+    SALESFORCE = "salesforce", "Salesforce"
 
 
 class Rule(models.TextChoices):
@@ -40,7 +41,7 @@ class RecordDestination(models.Model):
     "field", "rule"}``. ``fields`` are those of the vendor, as last read. ``id_field`` holds our
     tracking_id, and is unique there: a mode that creates needs it. ``cursor`` is where the last run
     of changes ended (``destinations.runs``), empty before the first one and after an edit.
-    ``calls`` are the requests of the UTC day ``calls_on``.
+    ``calls`` are the requests of the UTC day ``calls_on``. ``key`` is the secret.
     """
 
     class Scope(models.TextChoices):
@@ -66,6 +67,11 @@ class RecordDestination(models.Model):
     vendor = models.CharField("CRM", max_length=20, choices=Vendor.choices)
     scope = models.CharField("what", max_length=7, choices=Scope.choices, default=Scope.ACCOUNT)
     key: "models.TextField[str, str]" = EncryptedTextField(default="")
+    # Of Salesforce alone: where a customer's API is, and which app of theirs the key belongs to.
+    host = models.CharField("My Domain", max_length=255, blank=True, db_default="", default="")
+    client_id = models.CharField(
+        "consumer key", max_length=255, blank=True, db_default="", default=""
+    )
     mode = models.CharField(max_length=10, choices=Mode.choices, default=Mode.UPDATE)
     id_field = models.CharField("field of our id", max_length=100, blank=True)
     match = models.JSONField(default=list, editable=False)

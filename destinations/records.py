@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
 
 from django.db.models import Q, QuerySet
 
@@ -33,6 +34,7 @@ Value: TypeAlias = str | int | float | bool | None
 
 SEGMENT_PREFIX: Final = "segment:"
 LINK, INSIGHTS_SOURCE = "link", "insights"
+TRACKING_ID: Final = "tracking_id"
 # Trait names that a form offers.
 MAX_TRAITS = 500
 # They move with every event of anybody, so small moves are not sent.
@@ -163,6 +165,16 @@ def plain(value: Any) -> Value:
     if value is None or isinstance(value, str | int | float):
         return value or None if isinstance(value, str) else value
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def domain_of(text: str) -> str:
+    """The host of a domain or URL, in lower case and without www; empty if it is none."""
+    try:
+        host = urlsplit(text if "//" in text else f"//{text}").hostname or ""
+    except ValueError:
+        return ""
+    host = host.lower().rstrip(".").removeprefix("www.")
+    return host if "." in host else ""
 
 
 def _trait(name: str, facts: Facts) -> Value:

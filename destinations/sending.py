@@ -152,7 +152,8 @@ class _Sender:
     def has_new_key(self) -> bool:
         """Whether somebody replaced the key since the step began."""
         stored = RecordDestination.objects.defer(None).get(pk=self.destination.pk)
-        return stored.key != self.destination.key
+        own = self.destination
+        return (stored.key, stored.client_id) != (own.key, own.client_id)
 
     def _count_call(self) -> None:
         """Count a request of today. Raises Throttled above our share of the quota."""
@@ -309,7 +310,7 @@ class _Sender:
                 if not item.ids and item.tried[number]:
                     by_value.setdefault(item.tried[number], []).append(item)
             for chunk in self._chunks(list(by_value)):
-                ids_of = self._client.find(self._comparison.fields[pair.field], chunk)
+                ids_of = self._client.find(self._comparison.field(pair.field), chunk)
                 for value in chunk:
                     for item in by_value[value]:
                         item.ids = ids_of.get(value.lower(), set())
@@ -360,9 +361,18 @@ class _Sender:
                 _in_parts(chunk, self._update, self._conclude)
 
     def _create_missing(self, items: Sequence[_Item]) -> None:
+        ids: set[str] = set()
         for item in items:
             values = item.record.values.items()
             item.changed = {name: value for name, value in values if value not in (None, "")}
+            # Unique fields of CRMs know no case.
+            if (id := item.record.external_id.lower()) in ids:
+                self._set_ambiguous(item, "Another one differs only by the case of its id.")
+            ids.add(id)
+        twins = [item for item in items if item.link.state == LinkState.AMBIGUOUS]
+        for chunk in self._chunks(twins):
+            self._store(chunk, Counter(ambiguous=len(chunk)))
+        items = [item for item in items if item.link.state != LinkState.AMBIGUOUS]
         for chunk in self._chunks(items):
             if self._is_dry:
                 self._store(chunk, Counter(created=len(chunk)))
@@ -416,7 +426,7 @@ class _Sender:
             for name, value in self._comparison.wired(item.changed).items():
                 if len(sample) < SAMPLE_ROWS:
                     theirs = (item.theirs or {}).get(name)
-                    label = self._comparison.fields[name].label
+                    label = self._comparison.field(name).label
                     sample.append([item.record.name, label, theirs, value])
         runs.update(self._job, self._run, self.now(), sample=sample)
         self._store(items, Counter(updated=len(items)))

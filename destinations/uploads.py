@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from django.db import transaction
 
 from core.database import locks
-from destinations.models import REMOTE_ID_LENGTH, RecordDestination, RecordLink
+from destinations.models import RecordDestination, RecordLink
+from destinations.vendors import CLIENTS
 from engagement.scopes import get_kind
 
 MAX_ROWS = 100_000
@@ -27,9 +28,10 @@ def store_pairs(destination: RecordDestination, content: bytes) -> int:
     """
     pairs: dict[str, str] = {}
     problems, owners = [], dict[str, int]()
-    for line, external_id, remote_id in _lines(content):
-        if not remote_id.isalnum() or len(remote_id) > REMOTE_ID_LENGTH:
-            problems.append(f"Line {line}: {remote_id[:50] or 'nothing'} is no id of a record.")
+    for line, external_id, text in _lines(content):
+        remote_id = CLIENTS[destination.vendor].record_id(text)
+        if not remote_id:
+            problems.append(f"Line {line}: {text[:50] or 'nothing'} is no id of a record.")
         elif external_id in pairs:
             problems.append(f"Line {line}: {external_id[:100]} came before.")
         elif remote_id in owners:

@@ -69,12 +69,12 @@ def check_url(url: str) -> None:
     _split(url)
 
 
-def find_target(url: str, resolve: Resolver | None = None) -> Target:
+def find_target(url: str, resolve: Resolver | None = None, length: int = MAX_URL_LENGTH) -> Target:
     """Resolve the URL's host and check all of its addresses.
 
     Raises AddressForbidden, and OSError if the host cannot be resolved.
     """
-    scheme, host, port, path = _split(url)
+    scheme, host, port, path = _split(url, length)
     addresses = [ip_address(address) for address in (resolve or system_resolver)(host, port)]
     if not addresses:
         raise OSError(f"{host} has no address.")
@@ -125,12 +125,12 @@ def _without_translation(address: IPAddress) -> IPAddress:
     return address
 
 
-def _split(url: str) -> tuple[str, str, int, str]:
+def _split(url: str, length: int = MAX_URL_LENGTH) -> tuple[str, str, int, str]:
     """Scheme, host, port, and the path with the query."""
-    if len(url) > MAX_URL_LENGTH or not url.isascii() or any(ord(char) <= 32 for char in url):
+    if len(url) > length or not url.isascii() or any(ord(char) <= 32 for char in url):
         raise AddressForbidden(
-            f"The URL must have at most {MAX_URL_LENGTH:,} characters, without spaces and "
-            "non-ASCII characters."
+            f"The URL must have at most {length:,} characters, without spaces and non-ASCII "
+            "characters."
         )
     try:
         parts = urlsplit(url)

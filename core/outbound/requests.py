@@ -20,7 +20,7 @@ from typing import Protocol
 from django.db import models
 
 from core.outbound import proxies
-from core.outbound.addresses import AddressForbidden, Resolver, Target, find_target
+from core.outbound.addresses import MAX_URL_LENGTH, AddressForbidden, Resolver, Target, find_target
 
 # Seconds from the resolution of the name to the last byte that is read.
 DEADLINE = 15.0
@@ -57,7 +57,7 @@ class Result:
 
 class OutboundRequest:
     """A request that one thread runs and another one can cut off. Its result has at most *length*
-    characters of the response."""
+    characters of the response. Its URL may be as long as people can enter, or *url_length*."""
 
     def __init__(
         self,
@@ -67,9 +67,11 @@ class OutboundRequest:
         resolve: Resolver | None = None,
         method: str = "POST",
         length: int = EXCERPT_LENGTH,
+        url_length: int = MAX_URL_LENGTH,
     ) -> None:
         self._url, self._body, self._headers = url, body, headers
         self._resolve, self._method, self._length = resolve, method, length
+        self._url_length = url_length
         self._lock = threading.Lock()
         self._duplicate: socket.socket | None = None
         self._is_cut_off = False
@@ -100,7 +102,7 @@ class OutboundRequest:
                     self._duplicate.shutdown(socket.SHUT_RDWR)
 
     def _send(self, started: float) -> Result:
-        target = find_target(self._url, self._resolve)
+        target = find_target(self._url, self._resolve, self._url_length)
         connection = http.client.HTTPConnection(target.host, target.port)
         connection.sock = self._connect(target)
         try:

@@ -1,7 +1,7 @@
 """The admin pages of record destinations."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import flatten
@@ -15,8 +15,8 @@ from access.pages.place import find_place
 from access.pages.scoping import ProductFilter, ProductSet, request_access
 from access.trail.models_followed import follow
 from destinations import runs, tasks, uploads
-from destinations.admin.forms import OPTIONS, DestinationForm, UploadForm, read_fields_again
-from destinations.models import RecordDestination, RecordRun
+from destinations.admin.forms import APP, OPTIONS, DestinationForm, UploadForm, read_fields_again
+from destinations.models import RecordDestination, RecordRun, Vendor
 from destinations.vendors.base import VendorError
 from engagement.models import Workspace
 
@@ -29,12 +29,15 @@ WHAT = ("match", "mapping", "id_field", "mode", "points")
 follow(
     RecordDestination,
     "CRM",
-    ("vendor", "scope", "state", "match", "mapping", *OPTIONS),
+    ("vendor", "scope", "state", "match", "mapping", *APP, *OPTIONS),
 )
 
 
 @admin.register(RecordDestination)
 class RecordDestinationAdmin(OutboundFormAdmin):
+    class Media:
+        css: ClassVar[dict[str, list[str]]] = {"all": ["destinations/destinations.css"]}
+
     empty_text = (
         "There are no CRMs yet. One gets the scores and other facts of accounts or users into "
         "fields of its records."
@@ -73,16 +76,20 @@ class RecordDestinationAdmin(OutboundFormAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
-            return [(None, {"fields": [("workspace", "vendor", "scope"), "key"]})]
+            return [(None, {"fields": [("workspace", "vendor", "scope"), APP, "key"]})]
         if not self.has_change_permission(request, obj):
             return [(None, {"fields": list(OPTIONS)})]
         rows = DestinationForm(request.POST or None, instance=obj).row_names()
+        app = [APP] if obj.vendor == Vendor.SALESFORCE else []
         return [
             ("Which record is whose", {"fields": [("match_source", "match_field")]}),
             ("What it gets", {"fields": rows}),
             (
                 "More",
-                {"classes": ["collapse"], "fields": [("mode", "id_field"), *OPTIONS[2:], "key"]},
+                {
+                    "classes": ["collapse"],
+                    "fields": [("mode", "id_field"), *OPTIONS[2:], *app, "key"],
+                },
             ),
         ]
 

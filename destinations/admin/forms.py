@@ -5,12 +5,14 @@ from typing import Any
 
 import msgspec
 from django import forms
+from django.utils.html import format_html_join
 
 from core.fields import DecryptionError
 from destinations.models import RecordDestination, Rule, Vendor
-from destinations.records import Source, offered_sources
+from destinations.records import Source, domain_of, offered_sources
 from destinations.vendors import open_client
 from destinations.vendors.base import Field, FieldType, VendorError, stored_fields
+from destinations.vendors.salesforce import is_my_domain
 
 Mode = RecordDestination.Mode
 MAX_DESTINATIONS = 10
@@ -18,8 +20,12 @@ MAX_ROWS, EMPTY_ROWS = 30, 3
 KEY_HELP = {
     Vendor.HUBSPOT: "HubSpot has it under Development → Keys → Service keys. Its scopes: "
     "crm.objects.companies.read and .write for accounts, crm.objects.contacts.read and .write for "
-    "users."
+    "users.",
+    Vendor.SALESFORCE: "The consumer secret of an external client app with the client credentials "
+    "flow, whose user may edit the fields that you choose.",
 }
+# The inputs beside the key, which only Salesforce has.
+APP = ("host", "client_id")
 KEEP_HELP = "Leave it empty to keep the stored one."
 OPTIONS = ("mode", "id_field", "points", "interval", "quota_share", "clears_forgotten")
 _TAKES: dict[str, set[FieldType]] = {
@@ -31,7 +37,12 @@ _TAKES: dict[str, set[FieldType]] = {
 }
 _VALUES = {"trend": {"rising", "steady", "falling"}}
 # What is proposed for the first match, by what the records are about.
-_PROPOSED = {"account": ("domain", "domain"), "user": ("email", "email")}
+_PROPOSED = {
+    (Vendor.HUBSPOT, "account"): ("domain", "domain"),
+    (Vendor.HUBSPOT, "user"): ("email", "email"),
+    (Vendor.SALESFORCE, "account"): ("domain", "Website"),
+    (Vendor.SALESFORCE, "user"): ("email", "Email"),
+}
 
 
 class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -45,8 +56,9 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = RecordDestination
-        fields = ["workspace", "vendor", "scope", *OPTIONS]
+        fields = ["workspace", "vendor", "scope", *APP, *OPTIONS]
         help_texts = {
+            "host": "Such as example.my.salesforce.com.",
             "mode": "Records are never deleted.",
             "id_field": "A unique text field, which then has our tracking_id. Records are found by "
             "it first, and only with it can they be created.",
@@ -57,8 +69,10 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["key"].label = "Service key"
-        self.fields["key"].help_text = KEY_HELP[Vendor.HUBSPOT]
+        self.fields["key"].label = "Key"
+        self.fields["key"].help_text = format_html_join(
+            " ", '<span data-vendor="{}">{}</span>', KEY_HELP.items()
+        )
         self.remote_fields: list[Field] = []
         self.sources: dict[str, Source] = {}
         if self.instance.pk:
@@ -73,7 +87,7 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
         groups = offered_sources(stored)
         self.sources = {name: each for group in groups.values() for name, each in group.items()}
         match = next(iter(stored.match), None)
-        source, field = _PROPOSED[stored.scope]
+        source, field = _PROPOSED[Vendor(stored.vendor), stored.scope]
         match = match or {"source": source, "field": field if field in fields else ""}
         stored_names = [match, *stored.mapping]
         choices = [("", "–"), *_grouped(groups, {each["source"] for each in stored_names})]
@@ -134,16 +148,35 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
                 text = f"A product can have at most {MAX_DESTINATIONS} of them."
                 self.add_error(None, f"{text} Delete one that nobody needs.")
                 return cleaned
+        self._check_app(cleaned)
+        if self.errors:
+            return cleaned
         if cleaned.get("key"):
             self._read_fields(cleaned)
         if self.instance.pk:
             self._check_rows(cleaned)
         return cleaned
 
+    def _check_app(self, cleaned: dict[str, Any]) -> None:
+        """Where the API of Salesforce is, and which app has the secret. The stored secret goes to
+        no other place."""
+        if (cleaned.get("vendor") or self.instance.vendor) != Vendor.SALESFORCE:
+            cleaned |= dict.fromkeys(APP, "")
+            return
+        if not cleaned.get("client_id"):
+            self.add_error("client_id", "Salesforce shows it beside the secret.")
+        cleaned["host"] = domain_of(cleaned.get("host") or "")
+        if not is_my_domain(cleaned["host"]):
+            text = "Enter the My Domain, such as example.my.salesforce.com."
+            self.add_error("host", text)
+        is_other = any(getattr(self.instance, name) != cleaned.get(name) for name in APP)
+        if self.instance.pk and is_other and not cleaned.get("key"):
+            self.add_error("key", "Enter the secret of this app, too.")
+
     def _read_fields(self, cleaned: dict[str, Any]) -> None:
         """Ask the vendor for its fields, which shows that it accepts the key."""
         cleaned["key"] = cleaned["key"].strip()
-        names = ("vendor", "scope")
+        names = ("vendor", "scope", *APP)
         own = {name: cleaned.get(name) or getattr(self.instance, name) for name in names}
         asking = RecordDestination(**own, key=cleaned["key"])
         try:
@@ -170,11 +203,16 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
             written_fields.add(target)
         if cleaned.get("mode") == Mode.CREATE and not cleaned.get("id_field"):
             self.add_error("id_field", "To create records, choose the unique field with our id.")
+        elif cleaned.get("mode") == Mode.CREATE:
+            required = [each for each in fields.values() if each.is_required]
+            names = [_named(each) for each in required if each.name not in written_fields]
+            if names:
+                self.add_error("mode", f"New records need more fields: {', '.join(names)}.")
 
     def new_values(self) -> dict[str, Any]:
         """The values to save: without a key that was left empty."""
         cleaned = self.cleaned_data
-        values = {name: cleaned[name] for name in OPTIONS if name in cleaned}
+        values = {name: cleaned[name] for name in (*APP, *OPTIONS) if name in cleaned}
         if cleaned.get("key"):
             values["key"] = cleaned["key"]
             values["fields"] = msgspec.to_builtins(self.remote_fields)

@@ -12,15 +12,16 @@ import msgspec
 from django.conf import settings
 
 from core.outbound.requests import OutboundRequest, Result, send_now
-from destinations.models import RecordDestination
+from destinations.models import REMOTE_ID_LENGTH, RecordDestination
 from destinations.records import Value
 
-Kind: TypeAlias = Literal["account", "user"]
 FieldType: TypeAlias = Literal["text", "number", "boolean", "day", "time", "choice", "other"]
 # Called before each request. Raises Throttled.
 Count: TypeAlias = Callable[[], None]
 SECONDS = 30.0
 MAX_RESPONSE = 8_000_000
+# Queries are a part of the address. Salesforce takes 16,384 characters.
+MAX_URL = 16_000
 # The longest message of a vendor that is kept.
 MESSAGE_LENGTH = 500
 
@@ -57,6 +58,17 @@ class Field(msgspec.Struct, frozen=True):
     type: FieldType
     is_unique: bool = False
     options: tuple[str, ...] = ()
+    # A record cannot be created without it.
+    is_required: bool = False
+    # False of a name that each record has, and of a checkbox, which is off then.
+    is_nullable: bool = True
+    # The longest text, and the decimal places of a number; None if nobody said so.
+    length: int | None = None
+    scale: int | None = None
+
+    @property
+    def can_be_cleared(self) -> bool:
+        return self.is_nullable or self.type == "boolean"
 
 
 def stored_fields(destination: RecordDestination) -> dict[str, Field]:
@@ -84,8 +96,7 @@ class Written(NamedTuple):
 class Client(ABC):
     """Reads and writes the records of one kind. All methods raise VendorError."""
 
-    key: str
-    kind: Kind
+    destination: RecordDestination
     count: Count
     # The vendor's requests of a day for all, once it has said so.
     daily_limit: int | None = None
@@ -94,6 +105,15 @@ class Client(ABC):
     usual_limit: ClassVar[int]
     batch: ClassVar[int]
     domain_fields: ClassVar[frozenset[str]]
+
+    @property
+    def is_of_accounts(self) -> bool:
+        return self.destination.scope == RecordDestination.Scope.ACCOUNT
+
+    @staticmethod
+    def record_id(text: str) -> str:
+        """The id as the vendor returns it; empty if it is none."""
+        return text if text.isalnum() and len(text) <= REMOTE_ID_LENGTH else ""
 
     @abstractmethod
     def fields(self) -> list[Field]:
@@ -115,18 +135,23 @@ class Client(ABC):
     def upsert(self, id_field: str, writes: Sequence[Write]) -> list[Written]:
         """Update or create the records by the unique field. Raises BatchRejected."""
 
-    def request(self, method: str, url: str, body: Any = None) -> Result:
-        """Send a request. Raises VendorError if there was no response."""
+    def request(
+        self, method: str, url: str, body: Any = None, *, token: str, form: str = ""
+    ) -> Result:
+        """Send a request with the body as JSON, or with the form. Raises VendorError if there was
+        no response."""
         self.count()
-        content = b"" if body is None else json.dumps(body).encode()
+        content = form.encode() if form or body is None else json.dumps(body).encode()
         headers = {
-            "Authorization": f"Bearer {self.key}",
-            "Content-Type": "application/json",
+            "Content-Type": f"application/{'x-www-form-urlencoded' if form else 'json'}",
             "User-Agent": settings.USER_AGENT,
         }
-        result = send_now(
-            OutboundRequest(url, content, headers, method=method, length=MAX_RESPONSE), SECONDS
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        outbound = OutboundRequest(
+            url, content, headers, method=method, length=MAX_RESPONSE, url_length=MAX_URL
         )
+        result = send_now(outbound, SECONDS)
         if result.status is None or 300 <= result.status < 400:
             raise VendorError(f"The CRM cannot be reached. {result.error}")
         return result
@@ -148,6 +173,39 @@ def cut(text: Any) -> str:
 def whole_points(value: float) -> int:
     """The nearest whole number; halves go up."""
     return math.floor(value + 0.5)
+
+
+def as_text(value: Value) -> str:
+    """The value in a field of text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def fitting(field: Field, value: Value) -> Value:
+    """The value as the field takes it, so that what is read afterwards equals what was sent."""
+    if value is None or value == "":
+        return None if field.is_nullable else False
+    match field.type:
+        case "number":
+            try:
+                number = float(value)
+            except ValueError:
+                return value
+            if not math.isfinite(number):
+                return value
+            number = number if field.scale is None else round(number, field.scale)
+            return int(number) if number.is_integer() else number
+        case "boolean":
+            return {"true": True, "false": False}.get(str(value).lower(), value)
+        case "time" if len(str(value)) == len("2026-01-01"):
+            return f"{value}T00:00:00Z"
+        case "text" | "choice":
+            # A part of our id would be the id of nobody, or of somebody else.
+            return as_text(value)[: None if field.is_unique else field.length]
+    return value
 
 
 def is_same(field: Field, ours: Value, theirs: Any) -> bool:

@@ -12,7 +12,6 @@ from typing import Any, Final
 from django.conf import settings
 
 from core.outbound.requests import Result
-from destinations.records import Value
 from destinations.vendors.base import (
     BatchRejected,
     Client,
@@ -24,6 +23,7 @@ from destinations.vendors.base import (
     VendorError,
     Write,
     Written,
+    as_text,
     cut,
     decode,
 )
@@ -53,7 +53,7 @@ class HubSpot(Client):
 
     @property
     def _objects(self) -> str:
-        return "companies" if self.kind == "account" else "contacts"
+        return "companies" if self.is_of_accounts else "contacts"
 
     def fields(self) -> list[Field]:
         properties = self._send("GET", f"/crm/properties/{VERSION}/{self._objects}")
@@ -158,7 +158,8 @@ class HubSpot(Client):
             after = ((page.get("paging") or {}).get("next") or {}).get("after", "")
 
     def _send(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        result = self.request(method, f"{settings.HUBSPOT_API_URL}{path}", body)
+        url, token = f"{settings.HUBSPOT_API_URL}{path}", self.destination.key
+        result = self.request(method, url, body, token=token)
         limit = result.headers.get(_DAILY_HEADER, "")
         if limit.isdecimal():
             self.daily_limit = int(limit)
@@ -253,13 +254,5 @@ def _values(properties: dict[str, Any], name: str) -> Iterable[str]:
 
 
 def _properties(write: Write) -> dict[str, str]:
-    return {name: _wire(value) for name, value in write.values.items()}
-
-
-def _wire(value: Value) -> str:
     """Each value is text, and empty text clears."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return {name: "" if each is None else as_text(each) for name, each in write.values.items()}

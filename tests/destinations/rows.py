@@ -11,9 +11,12 @@ from core.jobs.run import run_kinds
 from core.models import Job
 from destinations import runs
 from destinations.models import RecordDestination, RecordLink, RecordRun, Vendor
-from destinations.vendors.hubspot import HubSpot
+from destinations.vendors import open_client
 from engagement import changes
 from engagement.models import Account, AccountEngagement, Product, ScoreSet, Workspace
+from harness.crm.hubspot import FakeHubSpot
+from harness.crm.salesforce import FakeSalesforce
+from harness.crm.server import FakeCrm
 from tests.engagement.history import NOON
 from tests.notifications.rows import Clock
 
@@ -22,6 +25,11 @@ ZEROS = {"raw": 0, "event_count": 0, "active_days": 0, "active_users": 0}
 DOMAIN = [{"source": "domain", "field": "domain"}]
 SCORE = {"source": "score", "field": "eds_score", "rule": "clear"}
 PLAN = {"source": "trait:plan", "field": "plan", "rule": "clear"}
+# The same in Salesforce.
+SITE = [{"source": "domain", "field": "Website"}]
+SF_SCORE = {"source": "score", "field": "EDS_Score__c", "rule": "clear"}
+SF_PLAN = {"source": "trait:plan", "field": "Plan__c", "rule": "clear"}
+SF_NAME = {"source": "name", "field": "Name", "rule": "fill"}
 
 
 def scored(product: Product, scores: Mapping[str, float], **traits: Any) -> Workspace:
@@ -88,7 +96,7 @@ def raw_for(score: float) -> int:
     return round(-BENCHMARK * math.log10(1 - score / 100))
 
 
-def a_destination(product: Product, fields: Sequence[Any] = (), **values: Any) -> RecordDestination:
+def a_destination(product: Product, **values: Any) -> RecordDestination:
     """An active destination in HubSpot that sends scores by domain."""
     return RecordDestination.objects.create(
         **{
@@ -101,15 +109,28 @@ def a_destination(product: Product, fields: Sequence[Any] = (), **values: Any) -
             "base_url": "https://eds.example",
             "state": RecordDestination.State.ACTIVE,
             "next_run_at": NOON,
-            "fields": msgspec.to_builtins(list(fields)),
             **values,
         }
     )
 
 
-def hubspot_destination(product: Product, crm: Any, **values: Any) -> RecordDestination:
-    client = HubSpot(crm.key, "account", lambda: None)
-    destination = a_destination(product, client.fields(), **values)
+def hubspot_destination(product: Product, crm: FakeHubSpot, **values: Any) -> RecordDestination:
+    return _with_fields(a_destination(product, **values), crm)
+
+
+def salesforce_destination(
+    product: Product, crm: FakeSalesforce, **values: Any
+) -> RecordDestination:
+    own = {
+        **{"vendor": Vendor.SALESFORCE, "host": "acme.my.salesforce.com"},
+        **{"client_id": crm.client_id, "match": SITE, "mapping": [SF_SCORE]},
+    }
+    return _with_fields(a_destination(product, **{**own, **values}), crm)
+
+
+def _with_fields(destination: RecordDestination, crm: FakeCrm) -> RecordDestination:
+    destination.fields = msgspec.to_builtins(open_client(destination, lambda: None).fields())
+    destination.save(update_fields=["fields"])
     crm.calls.clear()
     return destination
 
