@@ -142,20 +142,26 @@ def process_batch(claim: Claim, now: datetime) -> int:
     return len(claimed) + len(excess)
 
 
-# A row that is locked belongs to an eraser, which deletes it or leaves it for later.
 _TAKE: LiteralString = """
     DELETE FROM ingestion_inboxmessage WHERE ctid = ANY(ARRAY(
         SELECT ctid FROM ingestion_inboxmessage
         WHERE id = ANY((
             SELECT message_ids FROM ingestion_claimedbatch WHERE id = %(claim)s)::bigint[])
-        FOR UPDATE SKIP LOCKED))
+        {which}))
     RETURNING id, received_at, key_digest, key_hint, payload, attempts, request_id, traceparent
 """
+# Rows that no transaction has locked or tried to delete: nearly always all. To lock them before
+# they are deleted would write as much log again.
+_TAKE_UNTOUCHED = _TAKE.format(which="AND xmax = 0")
+# A row that is locked belongs to an eraser, which deletes it or leaves it for later.
+_TAKE_UNLOCKED = _TAKE.format(which="FOR UPDATE SKIP LOCKED")
 
 
 def _take(claim: Claim) -> list[ClaimedMessage]:
     """Delete the batch's messages from the inbox. Returns them in the order of arrival."""
-    rows = sql.fetch(_TAKE, {"claim": claim.id})
+    rows = sql.fetch(_TAKE_UNTOUCHED, {"claim": claim.id})
+    if len(rows) < len(claim.message_ids):
+        rows += sql.fetch(_TAKE_UNLOCKED, {"claim": claim.id})
     return sorted(map(ClaimedMessage._make, rows), key=itemgetter(0))
 
 
