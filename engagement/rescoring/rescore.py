@@ -150,12 +150,13 @@ class SubjectIds:
         return users + [rescore_queue.rescore_account(product_id, id) for id in self.accounts]
 
 
+# Without locking them first, because everybody who deletes them holds the scoring lock.
 _TAKE: LiteralString = f"""
     WITH taken AS (
         DELETE FROM engagement_stalemark m
         WHERE {sql.on_node("m")} AND ctid = ANY(ARRAY(
             SELECT ctid FROM engagement_stalemark WHERE product_id = %(product)s
-            LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
+            LIMIT %(limit)s))
         RETURNING user_id, account_id, day, account_change)
     SELECT user_id, account_id, min(day), max(account_change), count(*), bool_and(day IS NOT NULL)
     FROM taken GROUP BY user_id, account_id
