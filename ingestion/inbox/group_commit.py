@@ -1,6 +1,6 @@
 """The durable inbox: a message is accepted once it is committed here.
 
-Requests that arrive at the same time share one INSERT and one commit (group commit). While one
+Requests that arrive at the same time share one COPY and one commit (group commit). While one
 group is written to disk, the next one gathers. So each request waits for about one commit, however
 many requests there are.
 """
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 # received_at, key digest, key hint, request id, trace, payload
 InboxRow: TypeAlias = tuple[datetime, bytes, str, str | None, str | None, bytes]
 
-# A group is limited to what one INSERT writes quickly. A larger part is a group of its own.
+# A group is limited to what one COPY writes quickly. A larger part is a group of its own.
 MAX_GROUP_ROWS = 10_000
 MAX_GROUP_BYTES = 4 * 1024 * 1024
 # With this many bytes waiting to be committed, a process accepts no more.
@@ -38,15 +38,12 @@ MAX_WAITING_BYTES = 32 * 1024 * 1024
 
 RETRY_AFTER_FAILURE = 2
 RETRY_AFTER_FULL = 30
-# Seconds. PostgreSQL cancels an INSERT that takes longer. A sender waits for up to two of them, the
+# Seconds. PostgreSQL cancels a COPY that takes longer. A sender waits for up to two of them, the
 # group before its own and its own, and so learns the outcome.
 STATEMENT_TIMEOUT = 4.0
 COMMIT_TIMEOUT = 10.0
 # Seconds. A connection that was idle for longer is checked before use.
 IDLE_BEFORE_CHECK = 1.0
-# After this many executions a statement keeps its plan: planning is a third of a small INSERT's
-# time.
-PREPARE_THRESHOLD = 5
 # Seconds between two updates of the stored counts.
 COUNTS_WRITE_INTERVAL = 10.0
 # PostgreSQL's code for a file that it could not extend.
@@ -228,7 +225,8 @@ class GroupCommitter:
                 else:
                     accepted.add(part.key_digest, part.rows)
             if accepted.rows:
-                _insert(accepted.rows)
+                # Outside any transaction: the rows are committed when it returns.
+                sql.copy(_COPY, _TYPES, accepted.rows)
                 self._log_success()
             self._quotas.add(accepted.keys)
             self._counts.add(accepted)
@@ -283,48 +281,17 @@ def _use_own_connection() -> None:
     differently."""
     own = connection.copy()
     own.settings_dict["OPTIONS"].pop("pool", None)
-    # Django otherwise disables prepared statements in the driver.
-    own.settings_dict["OPTIONS"]["prepare_threshold"] = PREPARE_THRESHOLD
     connections[DEFAULT_DB_ALIAS] = own
 
 
 _SET_TIMEOUT: LiteralString = "SELECT set_config('statement_timeout', %(milliseconds)s, false)"
-_INSERT: LiteralString = """
-    INSERT INTO ingestion_inboxmessage (received_at, key_digest, key_hint, payload)
-    SELECT * FROM unnest(%(received)b::timestamptz[], %(digests)b::bytea[], %(hints)b::text[],
-                         %(payloads)b::bytea[])
+# A COPY writes the rows of a page as one record of the log, and an INSERT writes one for each row.
+_COPY: LiteralString = """
+    COPY ingestion_inboxmessage
+        (received_at, key_digest, key_hint, request_id, traceparent, payload)
+    FROM STDIN (FORMAT BINARY)
 """
-_INSERT_WITH_IDS: LiteralString = """
-    INSERT INTO ingestion_inboxmessage (received_at, key_digest, key_hint, payload, request_id)
-    SELECT * FROM unnest(%(received)b::timestamptz[], %(digests)b::bytea[], %(hints)b::text[],
-                         %(payloads)b::bytea[], %(request_ids)b::text[])
-"""
-_INSERT_WITH_TRACES: LiteralString = """
-    INSERT INTO ingestion_inboxmessage (received_at, key_digest, key_hint, payload, request_id,
-                                        traceparent)
-    SELECT * FROM unnest(%(received)b::timestamptz[], %(digests)b::bytea[], %(hints)b::text[],
-                         %(payloads)b::bytea[], %(request_ids)b::text[], %(traces)b::text[])
-"""
-
-
-def _insert(rows: list[InboxRow]) -> None:
-    # One statement outside any transaction: it is committed when it returns.
-    received, digests, hints, request_ids, traces, payloads = zip(*rows, strict=True)
-    columns = {
-        "received": list(received),
-        "digests": list(digests),
-        "hints": list(hints),
-        "payloads": list(payloads),
-    }
-    if any(traces):
-        columns |= {"request_ids": list(request_ids), "traces": list(traces)}
-        sql.execute(_INSERT_WITH_TRACES, columns, prepare=True)
-    elif any(request_ids):
-        columns["request_ids"] = list(request_ids)
-        sql.execute(_INSERT_WITH_IDS, columns, prepare=True)
-    else:
-        # Most senders give none, and a column of NULLs would cost a tenth of the INSERT.
-        sql.execute(_INSERT, columns, prepare=True)
+_TYPES = ("timestamptz", "bytea", "text", "text", "text", "bytea")
 
 
 class _Accepted:

@@ -12,7 +12,6 @@ from django.db import connection, transaction
 from pytest_django import Settings
 
 from core import credentials
-from core.database import sql
 from ingestion.inbox import group_commit
 from ingestion.models import InboxMessage
 from ingestion.payloads import decode, encode
@@ -382,17 +381,3 @@ def test_the_thread_takes_no_connection_from_the_pool(post: Post, settings: Sett
     with patched_options(pooled):
         assert post("/v2/track", TRACK).status_code == 202
         assert connection._connection_pools == {}  # type: ignore[attr-defined]
-
-
-def test_the_insert_is_planned_once_for_a_connection(acme_key: str) -> None:
-    digest = credentials.digest(acme_key)
-    rows: list[group_commit.InboxRow] = [(NOON, digest, "edk_", None, None, b"{}")]
-    plans: LiteralString = "SELECT generic_plans + custom_plans FROM pg_prepared_statements"
-
-    def insert_twice() -> list[sql.Row]:
-        group_commit._use_own_connection()
-        for _ in range(2):
-            group_commit._insert(rows)
-        return sql.fetch(plans)
-
-    assert Eventually(insert_twice).result() == [(2,)]
