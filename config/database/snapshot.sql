@@ -1,4 +1,4 @@
--- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "8e6fef22130148f153f76434893834e58aa4616f905dd1a228c22e71f24658e4", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["engagement", "0052_trait_history"], ["engagement", "0053_account_chances"], ["engagement", "0054_undecided_accounts"], ["engagement", "0055_alarms_by_day"], ["engagement", "0056_figures_stale"], ["engagement", "0057_features"], ["destinations", "0001_record_destinations"], ["destinations", "0002_salesforce"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0058_work"], ["engagement", "0059_checklist"], ["engagement", "0060_activation"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["exports", "0004_trends"], ["exports", "0005_sources"], ["exports", "0006_moves_and_usage"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["ingestion", "0019_forget_keys"], ["ingestion", "0020_left_out_lines"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["notifications", "0008_forecast_falling"], ["notifications", "0009_chances_low"], ["notifications", "0010_digests"], ["notifications", "0011_to_owner"], ["notifications", "0012_activation"], ["notifications", "0013_crm_failing"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["outcomes", "0003_suggestions"], ["outcomes", "0004_foresight"], ["outcomes", "0005_chance_looks"], ["outcomes", "0006_totals_of_chances"], ["outcomes", "0007_earlier_seats"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"], ["trends", "0001_figures"], ["trends", "0002_usage"], ["trends", "0003_cohorts"], ["trends", "0004_changes"]]}
+-- Written by `python -m harness.snapshot`. {"postgres": 18, "digest": "1c948fa94f708afdbc729d7f375904ded79a890084251e852c8053869a188e89", "migrations": [["contenttypes", "0001_initial"], ["auth", "0001_initial"], ["admin", "0001_initial"], ["admin", "0002_logentry_remove_auto_add"], ["admin", "0003_logentry_add_action_flag_choices"], ["contenttypes", "0002_remove_content_type_name"], ["auth", "0002_alter_permission_name_max_length"], ["auth", "0003_alter_user_email_max_length"], ["auth", "0004_alter_user_username_opts"], ["auth", "0005_alter_user_last_login_null"], ["auth", "0006_require_contenttypes_0002"], ["auth", "0007_alter_validators_add_error_messages"], ["auth", "0008_alter_user_username_max_length"], ["auth", "0009_alter_user_last_name_max_length"], ["auth", "0010_alter_group_name_max_length"], ["auth", "0011_update_proxy_permissions"], ["auth", "0012_alter_user_first_name_max_length"], ["core", "0001_background_jobs"], ["core", "0002_leases_of_jobs"], ["core", "0003_rests_of_jobs"], ["engagement", "0001_initial"], ["engagement", "0002_storage"], ["engagement", "0003_score_sets"], ["engagement", "0004_may_manage_connections"], ["engagement", "0005_forgotten"], ["engagement", "0006_segments"], ["engagement", "0007_default_segments"], ["engagement", "0008_measures"], ["engagement", "0009_roles"], ["engagement", "0010_login_attempts"], ["engagement", "0011_event_by_receipt"], ["engagement", "0012_segment_indexes"], ["engagement", "0013_tallies"], ["engagement", "0014_new_members_are_viewers"], ["engagement", "0015_past_benchmarks"], ["engagement", "0016_reattribution_requests"], ["engagement", "0017_weights_from_0"], ["engagement", "0018_event_name_done_by"], ["engagement", "0019_score_set_formula"], ["engagement", "0020_names"], ["engagement", "0021_aliases"], ["engagement", "0022_search"], ["engagement", "0023_insight_numbers"], ["engagement", "0024_stored_orders"], ["engagement", "0025_subject_changes"], ["engagement", "0026_watches_stale"], ["engagement", "0027_invites"], ["engagement", "0028_saved_views"], ["engagement", "0029_login_preferences"], ["engagement", "0030_cached_insights"], ["engagement", "0031_formula_version"], ["engagement", "0032_trail"], ["engagement", "0033_sign_in"], ["engagement", "0034_product_limits"], ["engagement", "0035_request_counts"], ["engagement", "0036_trait_names"], ["engagement", "0037_stamps_without_scores"], ["engagement", "0038_subject_traces"], ["engagement", "0039_edited_rules"], ["engagement", "0040_moved_thresholds"], ["engagement", "0041_no_proxy_sign_on"], ["engagement", "0042_proven_addresses"], ["engagement", "0043_parted_ids"], ["engagement", "0044_roles_in_plain_words"], ["engagement", "0045_alarms"], ["engagement", "0046_habit_parts"], ["engagement", "0047_seats"], ["engagement", "0048_late_days"], ["engagement", "0049_complete_days"], ["engagement", "0050_settled_alarms"], ["engagement", "0051_half_life"], ["engagement", "0052_trait_history"], ["engagement", "0053_account_chances"], ["engagement", "0054_undecided_accounts"], ["engagement", "0055_alarms_by_day"], ["engagement", "0056_figures_stale"], ["engagement", "0057_features"], ["destinations", "0001_record_destinations"], ["destinations", "0002_salesforce"], ["django_celery_beat", "0001_initial"], ["django_celery_beat", "0002_auto_20161118_0346"], ["django_celery_beat", "0003_auto_20161209_0049"], ["django_celery_beat", "0004_auto_20170221_0000"], ["django_celery_beat", "0005_add_solarschedule_events_choices"], ["django_celery_beat", "0006_auto_20180322_0932"], ["django_celery_beat", "0007_auto_20180521_0826"], ["django_celery_beat", "0008_auto_20180914_1922"], ["django_celery_beat", "0006_auto_20180210_1226"], ["django_celery_beat", "0006_periodictask_priority"], ["django_celery_beat", "0009_periodictask_headers"], ["django_celery_beat", "0010_auto_20190429_0326"], ["django_celery_beat", "0011_auto_20190508_0153"], ["django_celery_beat", "0012_periodictask_expire_seconds"], ["django_celery_beat", "0013_auto_20200609_0727"], ["django_celery_beat", "0014_remove_clockedschedule_enabled"], ["django_celery_beat", "0015_edit_solarschedule_events_choices"], ["django_celery_beat", "0016_alter_crontabschedule_timezone"], ["django_celery_beat", "0017_alter_crontabschedule_month_of_year"], ["django_celery_beat", "0018_improve_crontab_helptext"], ["django_celery_beat", "0019_alter_periodictasks_options"], ["engagement", "0058_work"], ["engagement", "0059_checklist"], ["engagement", "0060_activation"], ["engagement", "0061_one_index_of_requests"], ["exports", "0001_scheduled_exports"], ["exports", "0002_part_read_at"], ["exports", "0003_license_events"], ["exports", "0004_trends"], ["exports", "0005_sources"], ["exports", "0006_moves_and_usage"], ["ingestion", "0001_initial"], ["ingestion", "0002_storage"], ["ingestion", "0003_forgotten"], ["ingestion", "0004_imported_file"], ["ingestion", "0005_unusable_messages"], ["ingestion", "0006_ingestion_log"], ["ingestion", "0007_request_ids"], ["ingestion", "0008_hour_counts"], ["ingestion", "0009_too_many_traits"], ["ingestion", "0010_claimed_batches"], ["ingestion", "0011_alias_reason"], ["ingestion", "0012_live_view_and_refused_requests"], ["ingestion", "0013_words_of_outcomes"], ["ingestion", "0014_key_expiry"], ["ingestion", "0015_rate_limits"], ["ingestion", "0016_words_of_trait_drops"], ["ingestion", "0017_traces"], ["ingestion", "0018_placeholders"], ["ingestion", "0019_forget_keys"], ["ingestion", "0020_left_out_lines"], ["marketplace", "0001_initial"], ["marketplace", "0002_pending_licenses"], ["marketplace", "0003_lists_in_use"], ["marketplace", "0004_names"], ["marketplace", "0005_recent_fingerprints"], ["marketplace", "0006_reports_and_unlisted_licenses"], ["marketplace", "0007_encrypted_user_name"], ["marketplace", "0008_token_expiry_and_staff_licenses"], ["marketplace", "0009_license_ledger"], ["marketplace", "0010_report_readings"], ["marketplace", "0011_ledger_indexes"], ["marketplace", "0012_license_event_order"], ["marketplace", "0013_metric_events"], ["notifications", "0001_initial"], ["notifications", "0002_outbox_by_subject"], ["notifications", "0003_credential_expiring"], ["notifications", "0004_texts"], ["notifications", "0005_traits_of_subscriptions"], ["notifications", "0006_whole_product"], ["notifications", "0007_license_events"], ["notifications", "0008_forecast_falling"], ["notifications", "0009_chances_low"], ["notifications", "0010_digests"], ["notifications", "0011_to_owner"], ["notifications", "0012_activation"], ["notifications", "0013_crm_failing"], ["outcomes", "0001_license_outcomes"], ["outcomes", "0002_backtests"], ["outcomes", "0003_suggestions"], ["outcomes", "0004_foresight"], ["outcomes", "0005_chance_looks"], ["outcomes", "0006_totals_of_chances"], ["outcomes", "0007_earlier_seats"], ["readapi", "0001_initial"], ["readapi", "0002_usage"], ["readapi", "0003_token_rights"], ["readapi", "0004_read_token"], ["sessions", "0001_initial"], ["trends", "0001_figures"], ["trends", "0002_usage"], ["trends", "0003_cohorts"], ["trends", "0004_changes"]]}
 SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
@@ -3109,74 +3109,75 @@ INSERT INTO public.django_migrations VALUES
 	(101, 'engagement', '0058_work', now()),
 	(102, 'engagement', '0059_checklist', now()),
 	(103, 'engagement', '0060_activation', now()),
-	(104, 'exports', '0001_scheduled_exports', now()),
-	(105, 'exports', '0002_part_read_at', now()),
-	(106, 'exports', '0003_license_events', now()),
-	(107, 'exports', '0004_trends', now()),
-	(108, 'exports', '0005_sources', now()),
-	(109, 'exports', '0006_moves_and_usage', now()),
-	(110, 'ingestion', '0001_initial', now()),
-	(111, 'ingestion', '0002_storage', now()),
-	(112, 'ingestion', '0003_forgotten', now()),
-	(113, 'ingestion', '0004_imported_file', now()),
-	(114, 'ingestion', '0005_unusable_messages', now()),
-	(115, 'ingestion', '0006_ingestion_log', now()),
-	(116, 'ingestion', '0007_request_ids', now()),
-	(117, 'ingestion', '0008_hour_counts', now()),
-	(118, 'ingestion', '0009_too_many_traits', now()),
-	(119, 'ingestion', '0010_claimed_batches', now()),
-	(120, 'ingestion', '0011_alias_reason', now()),
-	(121, 'ingestion', '0012_live_view_and_refused_requests', now()),
-	(122, 'ingestion', '0013_words_of_outcomes', now()),
-	(123, 'ingestion', '0014_key_expiry', now()),
-	(124, 'ingestion', '0015_rate_limits', now()),
-	(125, 'ingestion', '0016_words_of_trait_drops', now()),
-	(126, 'ingestion', '0017_traces', now()),
-	(127, 'ingestion', '0018_placeholders', now()),
-	(128, 'ingestion', '0019_forget_keys', now()),
-	(129, 'ingestion', '0020_left_out_lines', now()),
-	(130, 'marketplace', '0001_initial', now()),
-	(131, 'marketplace', '0002_pending_licenses', now()),
-	(132, 'marketplace', '0003_lists_in_use', now()),
-	(133, 'marketplace', '0004_names', now()),
-	(134, 'marketplace', '0005_recent_fingerprints', now()),
-	(135, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
-	(136, 'marketplace', '0007_encrypted_user_name', now()),
-	(137, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
-	(138, 'marketplace', '0009_license_ledger', now()),
-	(139, 'marketplace', '0010_report_readings', now()),
-	(140, 'marketplace', '0011_ledger_indexes', now()),
-	(141, 'marketplace', '0012_license_event_order', now()),
-	(142, 'marketplace', '0013_metric_events', now()),
-	(143, 'notifications', '0001_initial', now()),
-	(144, 'notifications', '0002_outbox_by_subject', now()),
-	(145, 'notifications', '0003_credential_expiring', now()),
-	(146, 'notifications', '0004_texts', now()),
-	(147, 'notifications', '0005_traits_of_subscriptions', now()),
-	(148, 'notifications', '0006_whole_product', now()),
-	(149, 'notifications', '0007_license_events', now()),
-	(150, 'notifications', '0008_forecast_falling', now()),
-	(151, 'notifications', '0009_chances_low', now()),
-	(152, 'notifications', '0010_digests', now()),
-	(153, 'notifications', '0011_to_owner', now()),
-	(154, 'notifications', '0012_activation', now()),
-	(155, 'notifications', '0013_crm_failing', now()),
-	(156, 'outcomes', '0001_license_outcomes', now()),
-	(157, 'outcomes', '0002_backtests', now()),
-	(158, 'outcomes', '0003_suggestions', now()),
-	(159, 'outcomes', '0004_foresight', now()),
-	(160, 'outcomes', '0005_chance_looks', now()),
-	(161, 'outcomes', '0006_totals_of_chances', now()),
-	(162, 'outcomes', '0007_earlier_seats', now()),
-	(163, 'readapi', '0001_initial', now()),
-	(164, 'readapi', '0002_usage', now()),
-	(165, 'readapi', '0003_token_rights', now()),
-	(166, 'readapi', '0004_read_token', now()),
-	(167, 'sessions', '0001_initial', now()),
-	(168, 'trends', '0001_figures', now()),
-	(169, 'trends', '0002_usage', now()),
-	(170, 'trends', '0003_cohorts', now()),
-	(171, 'trends', '0004_changes', now());
+	(104, 'engagement', '0061_one_index_of_requests', now()),
+	(105, 'exports', '0001_scheduled_exports', now()),
+	(106, 'exports', '0002_part_read_at', now()),
+	(107, 'exports', '0003_license_events', now()),
+	(108, 'exports', '0004_trends', now()),
+	(109, 'exports', '0005_sources', now()),
+	(110, 'exports', '0006_moves_and_usage', now()),
+	(111, 'ingestion', '0001_initial', now()),
+	(112, 'ingestion', '0002_storage', now()),
+	(113, 'ingestion', '0003_forgotten', now()),
+	(114, 'ingestion', '0004_imported_file', now()),
+	(115, 'ingestion', '0005_unusable_messages', now()),
+	(116, 'ingestion', '0006_ingestion_log', now()),
+	(117, 'ingestion', '0007_request_ids', now()),
+	(118, 'ingestion', '0008_hour_counts', now()),
+	(119, 'ingestion', '0009_too_many_traits', now()),
+	(120, 'ingestion', '0010_claimed_batches', now()),
+	(121, 'ingestion', '0011_alias_reason', now()),
+	(122, 'ingestion', '0012_live_view_and_refused_requests', now()),
+	(123, 'ingestion', '0013_words_of_outcomes', now()),
+	(124, 'ingestion', '0014_key_expiry', now()),
+	(125, 'ingestion', '0015_rate_limits', now()),
+	(126, 'ingestion', '0016_words_of_trait_drops', now()),
+	(127, 'ingestion', '0017_traces', now()),
+	(128, 'ingestion', '0018_placeholders', now()),
+	(129, 'ingestion', '0019_forget_keys', now()),
+	(130, 'ingestion', '0020_left_out_lines', now()),
+	(131, 'marketplace', '0001_initial', now()),
+	(132, 'marketplace', '0002_pending_licenses', now()),
+	(133, 'marketplace', '0003_lists_in_use', now()),
+	(134, 'marketplace', '0004_names', now()),
+	(135, 'marketplace', '0005_recent_fingerprints', now()),
+	(136, 'marketplace', '0006_reports_and_unlisted_licenses', now()),
+	(137, 'marketplace', '0007_encrypted_user_name', now()),
+	(138, 'marketplace', '0008_token_expiry_and_staff_licenses', now()),
+	(139, 'marketplace', '0009_license_ledger', now()),
+	(140, 'marketplace', '0010_report_readings', now()),
+	(141, 'marketplace', '0011_ledger_indexes', now()),
+	(142, 'marketplace', '0012_license_event_order', now()),
+	(143, 'marketplace', '0013_metric_events', now()),
+	(144, 'notifications', '0001_initial', now()),
+	(145, 'notifications', '0002_outbox_by_subject', now()),
+	(146, 'notifications', '0003_credential_expiring', now()),
+	(147, 'notifications', '0004_texts', now()),
+	(148, 'notifications', '0005_traits_of_subscriptions', now()),
+	(149, 'notifications', '0006_whole_product', now()),
+	(150, 'notifications', '0007_license_events', now()),
+	(151, 'notifications', '0008_forecast_falling', now()),
+	(152, 'notifications', '0009_chances_low', now()),
+	(153, 'notifications', '0010_digests', now()),
+	(154, 'notifications', '0011_to_owner', now()),
+	(155, 'notifications', '0012_activation', now()),
+	(156, 'notifications', '0013_crm_failing', now()),
+	(157, 'outcomes', '0001_license_outcomes', now()),
+	(158, 'outcomes', '0002_backtests', now()),
+	(159, 'outcomes', '0003_suggestions', now()),
+	(160, 'outcomes', '0004_foresight', now()),
+	(161, 'outcomes', '0005_chance_looks', now()),
+	(162, 'outcomes', '0006_totals_of_chances', now()),
+	(163, 'outcomes', '0007_earlier_seats', now()),
+	(164, 'readapi', '0001_initial', now()),
+	(165, 'readapi', '0002_usage', now()),
+	(166, 'readapi', '0003_token_rights', now()),
+	(167, 'readapi', '0004_read_token', now()),
+	(168, 'sessions', '0001_initial', now()),
+	(169, 'trends', '0001_figures', now()),
+	(170, 'trends', '0002_usage', now()),
+	(171, 'trends', '0003_cohorts', now()),
+	(172, 'trends', '0004_changes', now());
 SELECT pg_catalog.setval('public.auth_group_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_group_permissions_id_seq', 1, false);
 SELECT pg_catalog.setval('public.auth_permission_id_seq', 548, true);
@@ -3194,7 +3195,7 @@ SELECT pg_catalog.setval('public.django_celery_beat_intervalschedule_id_seq', 1,
 SELECT pg_catalog.setval('public.django_celery_beat_periodictask_id_seq', 1, true);
 SELECT pg_catalog.setval('public.django_celery_beat_solarschedule_id_seq', 1, false);
 SELECT pg_catalog.setval('public.django_content_type_id_seq', 137, true);
-SELECT pg_catalog.setval('public.django_migrations_id_seq', 171, true);
+SELECT pg_catalog.setval('public.django_migrations_id_seq', 172, true);
 SELECT pg_catalog.setval('public.engagement_account_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_accountnote_id_seq', 1, false);
 SELECT pg_catalog.setval('public.engagement_activation_id_seq', 1, false);
@@ -3432,7 +3433,7 @@ ALTER TABLE ONLY public.engagement_secondfactor
 ALTER TABLE ONLY public.engagement_segment
     ADD CONSTRAINT engagement_segment_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.engagement_stalemark
-    ADD CONSTRAINT engagement_stalemark_pkey PRIMARY KEY (id);
+    ADD CONSTRAINT engagement_stalemark_pkey PRIMARY KEY (product_id, id);
 ALTER TABLE ONLY public.engagement_stepsdone
     ADD CONSTRAINT engagement_stepsdone_pkey PRIMARY KEY (product_id, activation_id, subject_id);
 ALTER TABLE ONLY public.engagement_storedorder
@@ -3703,7 +3704,6 @@ CREATE INDEX engagement_scoreset_product_id_bc7bb9d6 ON public.engagement_scores
 CREATE INDEX engagement_scoreset_workspace_id_9591a519 ON public.engagement_scoreset USING btree (workspace_id);
 CREATE INDEX engagement_secondfactor_user_id_598d75a0 ON public.engagement_secondfactor USING btree (user_id);
 CREATE INDEX engagement_segment_workspace_id_698a4199 ON public.engagement_segment USING btree (workspace_id);
-CREATE INDEX engagement_stalemark_product_id_b9e055a0 ON public.engagement_stalemark USING btree (product_id);
 CREATE INDEX engagement_turnedday_score_set_id_c8de5265 ON public.engagement_turnedday USING btree (score_set_id);
 CREATE INDEX engagement_user_account_id_645ae24d ON public.engagement_user USING btree (account_id);
 CREATE INDEX engagement_workspace_product_id_77dd38ee ON public.engagement_workspace USING btree (product_id);

@@ -351,9 +351,12 @@ class RescoreRequest(models.Model):
         TRAITS = 1
         NAME = 2
 
+    # The table's key is the product and the id. Rescoring goes through the products that have
+    # entries, and one index is enough for both.
     id = models.BigAutoField(primary_key=True)
-    # Rescoring goes through the products that have entries.
-    product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_constraint=False)
+    product = models.ForeignKey(
+        "engagement.Product", on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
     user_id = models.BigIntegerField(null=True)
     account_id = models.BigIntegerField(null=True)
     day = models.DateField(null=True)
