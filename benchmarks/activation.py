@@ -4,13 +4,14 @@ the what-if of one sample, the page, and lists of who is stuck.
 """
 
 import argparse
-from typing import LiteralString
+from functools import partial
+from typing import Any, LiteralString
 
 from benchmarks import nights, pages, trends
-from benchmarks.reading import in_turn
+from benchmarks.reading import in_turn, keep, kept_service
 from harness.command import run_command
 from harness.report import Report, Result, progress
-from harness.service import temporary_service
+from harness.service import Service
 
 SECONDS = 60.0
 _FIRST_SEEN: tuple[LiteralString, ...] = (
@@ -22,15 +23,20 @@ _FIRST_SEEN: tuple[LiteralString, ...] = (
 )
 
 
+def _fill(service: Service, accounts: int, users: int) -> dict[str, Any]:
+    created = service.create_product()
+    nights.fill(service, created["product_id"], accounts, users, with_active_days=False)
+    progress("Making the daily counts of 30 days.")
+    database, product = service.connect(), {"product": created["product_id"]}
+    for statement in (*trends.FILL, *_FIRST_SEEN):
+        database.execute(statement, product if "%" in statement else None)
+    return created
+
+
 def measure(options: argparse.Namespace) -> Report:
-    with temporary_service() as service:
-        created = service.create_product()
-        product, workspace = created["product_id"], created["workspace_id"]
-        nights.fill(service, product, options.accounts, options.users, with_active_days=False)
-        progress("Making the daily counts of 30 days.")
-        database = service.connect()
-        for statement in (*trends.FILL, *_FIRST_SEEN):
-            database.execute(statement, {"product": product} if "%" in statement else None)
+    make = partial(_fill, accounts=options.accounts, users=options.users)
+    with kept_service(options.keep, make) as (service, created):
+        workspace = created["workspace_id"]
         for scope in ("account", "user"):
             progress(f"The steps of {scope}s.")
             figures = service.run_json(
@@ -57,5 +63,10 @@ def measure(options: argparse.Namespace) -> Report:
             yield Result(f"{name}, seconds", milliseconds / 1000, at_most=pages.SECONDS)
 
 
+def arguments(parser: argparse.ArgumentParser) -> None:
+    nights.arguments(parser)
+    keep(parser)
+
+
 if __name__ == "__main__":
-    run_command(__spec__.name, __doc__, nights.arguments, measure)
+    run_command(__spec__.name, __doc__, arguments, measure)

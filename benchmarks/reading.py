@@ -8,7 +8,7 @@ to files.
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -120,21 +120,30 @@ def generate(service: Service, accounts: int, users: int, days: int) -> dict[str
 
 
 @contextmanager
-def large_product(options: argparse.Namespace) -> Iterator[tuple[Service, dict[str, Any]]]:
-    """A service with a large product, and the product.
+def kept_service(
+    folder: Path | None, make: Callable[[Service], dict[str, Any]]
+) -> Iterator[tuple[Service, dict[str, Any]]]:
+    """A service, and what *make* has made in it and returned.
 
-    If a folder is named, they are created there once, and used again from then on.
+    If a folder is named, it is made there once, and used again from then on.
     """
-    size = options.accounts, options.users, options.days
-    if options.keep is None:
+    if folder is None:
         with temporary_service() as service:
-            yield service, generate(service, *size)
+            yield service, make(service)
     else:
-        with service_in(options.keep.resolve()) as service:
-            product = options.keep / "made.json"
+        with service_in(folder.resolve()) as service:
+            product = folder / "made.json"
             if not product.exists():
-                product.write_text(json.dumps(generate(service, *size)))
+                product.write_text(json.dumps(make(service)))
             yield service, json.loads(product.read_text())
+
+
+@contextmanager
+def large_product(options: argparse.Namespace) -> Iterator[tuple[Service, dict[str, Any]]]:
+    """A service with a large product, and the product."""
+    size = options.accounts, options.users, options.days
+    with kept_service(options.keep, lambda service: generate(service, *size)) as large:
+        yield large
 
 
 @contextmanager
@@ -228,6 +237,10 @@ def sizes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--accounts", type=int, default=1_000_000)
     parser.add_argument("--users", type=int, default=3_000_000)
     parser.add_argument("--days", type=int, default=30, help="days of counts")
+    keep(parser)
+
+
+def keep(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="keep the large side there, for the next time"
     )

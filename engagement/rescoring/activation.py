@@ -21,7 +21,7 @@ from engagement.rescoring.ranges import ROWS_PER_DELETION, build_next
 from engagement.rules.steps import Step, parse_steps, steps_to_json
 from engagement.scopes import get_kind
 from engagement.scores import activation_figures
-from engagement.scores.activation import current, write_rows
+from engagement.scores.activation import current, refresh_rows, write_rows
 from engagement.scores.marks import BEGUN
 from engagement.segments import counts
 
@@ -36,8 +36,8 @@ def update(product_id: int, ids: Mapping[Scope, Collection[int]]) -> None:
     for activation in live:
         score_set = activation.workspace.scores
         assert score_set is not None, "The filter has left others out."
-        write = partial(write_rows, activation, score_set)
-        if any(pace.score_in_chunks(ids[activation.of_scope], write)):
+        refresh = partial(refresh_rows, activation, score_set)
+        if any(pace.score_in_chunks(ids[activation.of_scope], refresh)):
             Activation.objects.filter(pk=activation.pk, are_stale=False).update(are_stale=True)
 
 
@@ -96,6 +96,7 @@ def work(job: Job, now: datetime) -> Outcome:
         return Done()
     if activation.state == State.CURRENT:
         return More() if _stamp_some(activation) else Done()
+    # Who leaves the set while it is built is scored again, and loses the row then.
     write = partial(write_rows, activation, workspace.scores)
     if not build_next(activation, get_kind(activation.scope), write):
         return More(progress=activation.built, total=activation.to_build)

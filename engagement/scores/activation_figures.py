@@ -96,7 +96,7 @@ def preview(
 ) -> Figures:
     """What the figures of these subjects would be with the steps. Writes nothing."""
     kind = get_kind(scope)
-    statement = ROWS.format(**row_parts(score_set, kind))
+    statement = ROWS.format(**row_parts(score_set, kind, steps))
     rows = sql.fetch(statement, row_parameters(score_set, kind, steps, ids))
     counts: Counter[tuple[date | None, int, bool]] = Counter()
     day_counts: Counter[tuple[int, int]] = Counter()

@@ -134,6 +134,12 @@ _USERS_IN_AUDIENCE: LiteralString = f"""
 """
 
 
+def counted_users(score_set: ScoreSet) -> LiteralString:
+    """A query for the users "u" that accounts count, with their current account. A further
+    condition can follow it."""
+    return _USERS_IN_AUDIENCE if score_set.audience else _IDENTIFIED_USERS
+
+
 @cache
 def _statement(kind: SubjectKind, *, by_half_life: bool, by_audience: bool) -> LiteralString:
     template: LiteralString = Path(__file__).with_name(f"score_{kind.plural}.sql").read_text()

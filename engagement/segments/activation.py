@@ -74,9 +74,12 @@ def steps_done(score_set: ScoreSet, kind: SubjectKind) -> Subquery | Value:
 
 def steps_of(score_set: ScoreSet, kind: SubjectKind, subject_id: int) -> "ShownSteps | None":
     """The steps of one subject of the set."""
-    rows = kind.engagement_rows(score_set).filter(**{kind.id_column: subject_id})
-    values = rows.annotate(steps_done=steps_done(score_set, kind)).values_list("steps_done")
-    return shown_steps(next(iter(values), (None,))[0])
+    activation = current(score_set.workspace_id, kind.scope)
+    row = _rows(activation).filter(subject_id=subject_id).first() if activation else None
+    if activation is None or row is None:
+        return None
+    steps = parse_steps(activation.steps)
+    return ShownSteps(steps, row.first_day, row.days, row.reached, row.late_on)
 
 
 def _rows(activation: Activation) -> QuerySet[StepsDone]:

@@ -18,12 +18,20 @@ from core.database import sql, statistics
 from core.jobs import run
 from engagement import export
 from engagement.messages import Message
-from engagement.models import Product, Segment, TraitChange
+from engagement.metric_names import Scope
+from engagement.models import Product, Segment, StepsDone, TraitChange
 from engagement.recording.record import record
-from engagement.rescoring import rescore
+from engagement.rescoring import activation, rescore
+from engagement.rescoring.jobs import ACTIVATION, ACTIVATION_FIGURES
 from engagement.rules import rules
+from engagement.rules.steps import Step
+from engagement.scopes import get_kind
+from engagement.scores import sampling
+from engagement.scores.activation import forget
+from engagement.scores.activation_figures import preview
 from engagement.search import lookup
 from engagement.segments import counts
+from engagement.segments.activation import activation_filter
 from engagement.segments.chances import chance_filter
 from engagement.segments.members import engagement_rows
 from harness.processes import until
@@ -38,6 +46,7 @@ from outcomes.sources import licenses
 from outcomes.suggestions.suggesting import suggest
 from tests.database import needs_citus
 from tests.engagement.history import NOON, alias, group, identify, received, state, tell, track
+from tests.jobs import run_job
 from tests.outcomes.test_chances import an_open
 from tests.outcomes.worlds import DAY, Count, Fate, decide, definition, make_world, score_as
 from tests.readapi.scored import TODAY, account_id, fill, scores_of, user_id
@@ -84,6 +93,49 @@ def test_scoring(acme: Product) -> None:
     with one_node():
         scored, *_ = rescore._take_turn(acme.pk, TODAY, 1_000, lambda: False)
     assert scored
+
+
+def test_activation(acme: Product, acme_token: str) -> None:
+    """Steps are built, published, told of, counted, asked for, and replaced; forgotten subjects
+    have none."""
+    workspace = fill(acme)
+    steps = [
+        Step("Open", "event", "opened", at_least=2, unit="days", within_days=365),
+        Step("Name", "trait", "name", within_days=365),
+    ]
+    client = Client(headers={"authorization": f"Bearer {acme_token}"})
+    scopes: tuple[Scope, ...] = ("user", "account")
+    with one_node():
+        for scope in scopes:
+            activation.request(workspace, scope, steps)
+        run_job(ACTIVATION, NOON)
+        # New steps replace those, whose rows are deleted.
+        for scope in scopes:
+            activation.request(workspace, scope, steps[:1])
+        run_job(ACTIVATION, NOON)
+        tell(acme, track("ann", "opened", 1), track("ann", "opened", -24))
+        rescore._take_turn(acme.pk, TODAY, 1_000, lambda: False)
+        run_job(ACTIVATION_FIGURES, NOON)
+        rows = StepsDone.objects.filter(product=acme)
+        assert rows.filter(reached=1).exists()
+        scores = scores_of(workspace)
+        for scope in scopes:
+            ids = sampling.sample_subjects(scores, scope, 5, 5).ids
+            assert preview(scores, scope, steps, ids, TODAY).total
+            condition = rules.ActivationCondition("activated")
+            matches = activation_filter(condition, scores, get_kind(scope), TODAY)
+            assert engagement_rows(scores, scope).filter(matches).exists()
+    for address in (
+        f"workspaces/{workspace.pk}/activation",
+        f"accounts/{account_id(acme, 'hooli')}?workspace_id={workspace.pk}&expand=activation",
+    ):
+        with one_node():
+            response = client.get(f"/v2/{address}")
+        assert response.status_code == 200, (address, response.content)
+    user = user_id(acme, "ann")
+    with one_node():
+        forget(acme.pk, "user", user)
+    assert not rows.filter(subject_id=user, activation__scope="user").exists()
 
 
 def test_segments_search_and_export(acme: Product) -> None:
