@@ -33,6 +33,7 @@ from console.subjects.account_people import (
     people_table,
     requested_group,
 )
+from console.subjects.activation_card import activation_card
 from console.subjects.chance_card import chance_lines
 from console.subjects.chart_days import ChartDays
 from console.subjects.feature_card import feature_groups
@@ -158,6 +159,7 @@ class SubjectAdmin(ForgettableAdmin):
         requested_id = request.GET.get(WORKSPACE_PARAM)
         workspace = subject_pages.choose_workspace(workspaces, requested_id)
         summary = self.score_summary(request, workspace, obj) if workspace else None
+        kind = get_kind(self.list_scope)
         return {
             "title": self.display_name(obj),
             # Nobody edits them here, so there is nothing to list.
@@ -167,9 +169,8 @@ class SubjectAdmin(ForgettableAdmin):
             # The queryset defers the stamps, so this reads them with one query.
             "traits": subject_details.trait_table(obj),
             "license_traits": subject_details.license_trait_table(obj),
-            "feature_groups": feature_groups(
-                obj.product_id, get_kind(self.list_scope), obj.pk, timezone.now().date()
-            ),
+            "feature_groups": feature_groups(obj.product_id, kind, obj.pk, timezone.now().date()),
+            "activation": activation_card(workspace, kind, obj.pk) if workspace else None,
             "workspaces": workspaces,
             "workspace": workspace,
             "summary": summary,

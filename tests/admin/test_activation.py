@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from access.models import TrailEntry
-from engagement.models import Activation, Product, Segment
+from engagement.models import Account, Activation, Product, Segment, User
 from engagement.rescoring import activation
 from engagement.rescoring.jobs import ACTIVATION
 from engagement.rescoring.rescore import rescore
@@ -165,3 +165,22 @@ def test_what_the_form_refuses(member: Client, funnel: str, acme: Product) -> No
     page = member.post(f"{funnel}/edit-activation/", form({"of": "opened"})).content.decode()
     assert "These segments use the step “Save twice”: Lost. Change them first." in page
     assert Activation.objects.count() == 1
+
+
+def test_the_page_of_a_subject_has_its_steps(member: Client, funnel: str, acme: Product) -> None:
+    # Initech did all, hooli is stuck at the second step, and umbrella has a week for the first.
+    for name, state, expected in (
+        ("initech", "activated", ["Done: </span>5 Sep 2026", "Done: </span>7 Sep 2026", "yes"]),
+        ("hooli", "stuck", ["Done: </span>4 Sep 2026", "not by 10 Sep 2026", "until 3 Oct 2026"]),
+        ("umbrella", "on the way", ["until 29 Sep 2026", "until 22 Oct 2026"]),
+    ):
+        account = Account.objects.get(product=acme, external_id=name)
+        page = member.get(f"/admin/engagement/account/{account.pk}/change/").content.decode()
+        card = page.partition('id="activation"')[2].partition("</fieldset>")[0]
+        assert f">{state}<" in card
+        for text in ("Event “saved” 2 times within 7 days", *expected):
+            assert text in card
+    # Users have no steps here.
+    user = User.objects.get(product=acme, external_id="ann")
+    page = member.get(f"/admin/engagement/user/{user.pk}/change/").content.decode()
+    assert 'id="activation"' not in page

@@ -522,7 +522,7 @@ def test_no_workspace_of_another_product_is_taken(
     assert own.status_code == 200 and b"Globex" not in own.content
 
 
-@pytest.mark.parametrize(("page", "budget"), [(user_page, 22), (account_page, 35)])
+@pytest.mark.parametrize(("page", "budget"), [(user_page, 23), (account_page, 36)])
 @pytest.mark.parametrize("many", [1, 30])
 def test_a_page_costs_the_same_queries_however_much_is_known(
     root: Client,
