@@ -4,13 +4,14 @@ Written from the definition of metrics and conditions, without looking at how th
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from math import ceil
 from typing import Any
 
+from engagement.rules.steps import Step
 from engagement.scores.formula import rounded_score
 from tests.engagement import plain
 from tests.engagement.plain import Definition, Did
@@ -50,6 +51,7 @@ class World:
     event_names: set[str]
     today: date
     has_audience: bool = False
+    steps: Sequence[Step] = ()
 
     def benchmark(self, day: date) -> float | None:
         events = {subject.name: subject.events for subject in self.subjects}
@@ -151,6 +153,8 @@ def matches(subject: Subject, world: World, condition: dict[str, Any]) -> bool:
             return event_matches(subject, world, condition)
         case "feature":
             return feature_matches(subject, world, condition)
+        case "activation":
+            return activation_matches(subject, world, condition)
         case "license_event":
             days = condition["within_days"]
             is_known = any(
@@ -231,6 +235,25 @@ def feature_matches(subject: Subject, world: World, condition: dict[str, Any]) -
         case "stopped":
             return not uses and any(age >= condition["within_days"] for age in ages)
     return not ages
+
+
+def activation_matches(subject: Subject, world: World, condition: dict[str, Any]) -> bool:
+    first = subject.first_seen.date()
+    for step in world.steps:
+        if not has_done(subject, step, first):
+            is_late = world.today >= first + step.within_days * DAY
+            state = "stuck" if is_late else "on_the_way"
+            return state == condition["state"] and condition["step"] in (None, step.name)
+    return bool(world.steps) and condition["state"] == "activated"
+
+
+def has_done(subject: Subject, step: Step, first: date) -> bool:
+    if step.kind == "trait":
+        condition = {"trait": step.of, "operator": step.operator, "value": step.value}
+        return trait_matches(subject.traits, condition)
+    days = [did.at.date() for did in subject.events if did.event == step.of]
+    days = [day for day in days if day < first + step.within_days * DAY]
+    return len(set(days) if step.unit == "days" else days) >= step.at_least
 
 
 def time_matches(at: datetime, world: World, condition: dict[str, Any]) -> bool:

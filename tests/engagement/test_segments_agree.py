@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as replace_struct
 
 from engagement.messages import Group, Identify
 from engagement.metric_names import METRICS, Scope
@@ -24,9 +25,11 @@ from engagement.models import (
     Segment,
     Workspace,
 )
-from engagement.rescoring import sets
+from engagement.rescoring import activation, sets
+from engagement.rescoring.jobs import ACTIVATION
 from engagement.rescoring.rescore import rescore
 from engagement.rules.rules import TEXT_OPERATORS
+from engagement.rules.steps import Step
 from engagement.segments import members as segments
 from tests.cases import examples, leaves_no_rows
 from tests.chances import add_chance
@@ -35,6 +38,7 @@ from tests.engagement.history import NOON, tell, track
 from tests.engagement.plain import Definition, Did
 from tests.engagement.plain import definitions as drawn_definitions
 from tests.engagement.plain_segments import Subject, World
+from tests.jobs import run_job
 from tests.license_events import add_event
 from trends.usage import features
 
@@ -201,6 +205,41 @@ work_conditions = st.one_of(
         "has": st.booleans(),
     }),
 )  # fmt: skip
+STEP_NAMES = ("first", "second", "third")
+event_steps = st.builds(
+    lambda of, least, unit, days: Step("", "event", of, least, unit, within_days=max(days, least)),
+    st.sampled_from([*NAMES, "unheard of"]),
+    st.integers(1, 3),
+    st.sampled_from(["times", "days"]),
+    days,
+)
+trait_steps = st.builds(
+    lambda of, asks, days: Step("", "trait", of, operator=asks[0], value=asks[1], within_days=days),
+    trait_names,
+    st.one_of(
+        st.just(("is_set", None)),
+        st.tuples(st.just("is_ignoring_case"), trait_texts),
+        st.tuples(st.just("at_least"), st.sampled_from([-3, 0, 2.5, 10**9])),
+    ),
+    days,
+)
+# No step ends before the one above it.
+drawn_steps = st.lists(st.one_of(event_steps, event_steps, trait_steps), max_size=3).map(
+    lambda drawn: [
+        replace_struct(step, name=name)
+        for name, step in zip(
+            STEP_NAMES, sorted(drawn, key=lambda each: each.within_days), strict=False
+        )
+    ]
+)
+activation_conditions = st.one_of(
+    st.just({"kind": "activation", "state": "activated", "step": None}),
+    st.fixed_dictionaries({
+        "kind": st.just("activation"),
+        "state": st.sampled_from(["on_the_way", "stuck"]),
+        "step": st.sampled_from([None, *STEP_NAMES]),
+    }),
+)  # fmt: skip
 # Not all conditions are for users, and not all for accounts.
 OF_ONE_SCOPE = {"account_trait": "user"}
 OF_ONE_SCOPE |= dict.fromkeys(("license_event", "chance", "owner", "tag"), "account")
@@ -241,7 +280,7 @@ def draw_conditions(draw: Any, world: World) -> list[dict[str, Any]]:
             of_events = (event_conditions, license_event_conditions)
             kinds = (
                 *(trait_conditions, *of_events, chance_conditions, work_conditions),
-                other_conditions,
+                *(activation_conditions, other_conditions),
             )
             conditions.append(draw(st.one_of(*kinds)))
     return [
@@ -265,11 +304,11 @@ def happen(people: dict[str, Subject], events: list[Did]) -> Product:
         account.events = [did for did in events if did.account == name]
         for number, (type, days, is_withdrawn) in enumerate(account.license_events):
             add_event(
-                product, type, TODAY - timedelta(days=days), license=f"E-{number}", cloud_id=name,
-                withdrawn_at=NOON if is_withdrawn else None,
+                product, type, TODAY - timedelta(days=days), license=f"{name}-{number}",
+                cloud_id=name, withdrawn_at=NOON if is_withdrawn else None,
             )  # fmt: skip
         for number, (kind, chance, is_share) in enumerate(account.chances):
-            add_chance(product, name, kind, chance, is_share=is_share, license=f"E-{number}")
+            add_chance(product, name, kind, chance, is_share=is_share, license=f"{name}-{number}")
         if account.owner or account.tags:
             row = Account.objects.get(product=product, external_id=name)
             AccountWork.objects.create(
@@ -291,7 +330,12 @@ def happen(people: dict[str, Subject], events: list[Did]) -> Product:
     return product
 
 
-def score(product: Product, definition: Definition, audience: list[dict[str, Any]]) -> ScoreSet:
+def score(
+    product: Product,
+    definition: Definition,
+    audience: list[dict[str, Any]],
+    steps: list[Step],
+) -> ScoreSet:
     workspace = Workspace.objects.get(product=product)
     workspace.lookback_days = definition.lookback
     workspace.half_life_days = definition.half_life
@@ -305,6 +349,9 @@ def score(product: Product, definition: Definition, audience: list[dict[str, Any
     rescore(NOON)
     workspace.refresh_from_db()
     assert workspace.scores is not None
+    for scope in ("user", "account"):
+        activation.request(workspace, scope, steps)
+    run_job(ACTIVATION, NOON)
     return workspace.scores
 
 
@@ -313,10 +360,12 @@ def worlds(
     events: list[Did],
     definition: Definition,
     audience: list[dict[str, Any]],
+    steps: list[Step],
 ) -> tuple[World, World]:
     """The users in the audience, and the accounts as far as they count these."""
     names = {did.event for did in events} | set(definition.weights or {})
-    users = World("user", [people[name] for name in EMPLOYERS], definition, names, TODAY)
+    everyone = [people[name] for name in EMPLOYERS]
+    users = World("user", everyone, definition, names, TODAY, steps=steps)
     scored = plain.members(users, "all", audience)
     members = [user for user in users.subjects if user.name in scored]
     users = replace(users, subjects=members, has_audience=bool(audience))
@@ -366,6 +415,7 @@ def assert_all_agree(
     events=st.lists(activities, max_size=25),
     definition=definitions,
     audience=audiences,
+    steps=drawn_steps,
     data=st.data(),
 )
 @leaves_no_rows
@@ -374,10 +424,11 @@ def test_members_are_exactly_those_who_match_the_conditions(
     events: list[Did],
     definition: Definition,
     audience: list[dict[str, Any]],
+    steps: list[Step],
     data: st.DataObject,
 ) -> None:
-    scores = score(happen(people, events), definition, audience)
-    for world in worlds(people, events, definition, audience):
+    scores = score(happen(people, events), definition, audience, steps)
+    for world in worlds(people, events, definition, audience, steps):
         expected_members = [
             (Segment(pk=1, scope=world.scope), assert_members_agree(scores, world, "all", []))
         ]
