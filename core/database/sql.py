@@ -6,6 +6,7 @@ Write arrays as ``%(name)b``: PostgreSQL's binary format takes a fifth of the ti
 """
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -157,15 +158,18 @@ _NO_LIMIT: LiteralString = "SET LOCAL statement_timeout TO DEFAULT"
 def statement_timeout(seconds: float) -> Iterator[None]:
     """Limit the time of each statement in the block, which becomes a transaction or savepoint.
 
-    Raises StatementTimeout.
+    Raises StatementTimeout. What somebody else cancels earlier is an OperationalError: the same
+    statement may succeed at once.
     """
+    began = time.monotonic()
     try:
         with transaction.atomic(routing.current_connection().alias):
             execute(_LIMIT, {"limit": f"{seconds * 1000:.0f}"})
             yield
             execute(_NO_LIMIT)
     except OperationalError as error:
-        if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
+        is_canceled = isinstance(error.__cause__, psycopg.errors.QueryCanceled)
+        if is_canceled and time.monotonic() - began >= seconds:
             raise StatementTimeout from error
         raise
 
