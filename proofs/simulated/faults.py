@@ -8,6 +8,9 @@ from proofs.simulated.scheduler import Process, Scheduler, Thread
 
 # Of a schedule, one in so many statements has a fault: from nearly none to many.
 RATES = (2000, 500, 200, 80)
+# At points between two systems it is at least one in so many: such points are few, and most bugs are
+# there.
+BETWEEN, RATE_BETWEEN = {"request", "response"}, 15
 KILL = "kill"
 HANG = "hang"
 # A process that hangs is killed after so many points of the others, as Celery and PostgreSQL do.
@@ -36,7 +39,8 @@ class Faults:
             if self._points > until or self._is_over:
                 del self._hanging[process]
                 scheduler.kill(process)
-        if self._is_over or thread.process.is_immortal or self._chance.randrange(self._rate):
+        rate = min(self._rate, RATE_BETWEEN) if thread.point in BETWEEN else self._rate
+        if self._is_over or thread.process.is_immortal or self._chance.randrange(rate):
             return
         fault = self._chance.choice((KILL, HANG, DIE_AFTER, LOST, LOST_AFTER, *ERRORS))
         self.number += 1

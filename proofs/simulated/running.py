@@ -35,12 +35,12 @@ from proofs.simulated import invariants  # noqa: E402
 from proofs.simulated.database import Database, follow_schedule, leave  # noqa: E402
 from proofs.simulated.faults import Faults  # noqa: E402
 from proofs.simulated.scheduler import Scheduler, Stuck  # noqa: E402
-from proofs.simulated.world import World, simulate  # noqa: E402
+from proofs.simulated.world import World, load, simulate  # noqa: E402
 
 # Points of a schedule while clients send, and until everything is settled.
 MAX_POINTS = 20_000
 # Simulated seconds in which things still go wrong after the last message.
-TROUBLE_SECONDS = 30.0
+TROUBLE_SECONDS = 120.0
 # So often it is looked whether all is settled, in points.
 LOOK_EVERY = 100
 _UNSETTLED: LiteralString = """
@@ -86,6 +86,7 @@ def main() -> None:
     # What the service logs of failures that a schedule makes would hide what matters.
     logging.disable(logging.CRITICAL)
     app.loader.import_default_modules()
+    load()
     for seed in range(*options.seeds):
         if time.time() > options.until:
             break

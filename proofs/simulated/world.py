@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from celery import current_app
+from celery.signals import task_prerun
 from django.test import Client
 from django.utils import timezone
 
@@ -44,6 +45,15 @@ TASKS = {
 }
 
 
+# One for all: each would read all files of pages.
+_client = Client()
+
+
+def load() -> None:
+    """Load what the first request would, before any schedule."""
+    _client.handler.load_middleware()
+
+
 class Event:
     """An event of ``threading`` for simulated threads."""
 
@@ -70,6 +80,9 @@ class Event:
             until = 0.0 if timeout is None else self._scheduler.monotonic() + timeout
             self._waiting.append(thread)
             thread.pause("wait", State.WAITING, until)
+            # After a timeout, nobody else's set() is meant for it.
+            if thread in self._waiting:
+                self._waiting.remove(thread)
         return self._is_set
 
 
@@ -141,6 +154,9 @@ class World:
     _wakeups: list[Wakeup] = field(default_factory=list)
     _clients: list[Thread] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._has_requests, self._has_wakeups = Event(self.scheduler), Event(self.scheduler)
+
     # --- Processes ------------------------------------------------------------------------
 
     def begin(self) -> None:
@@ -178,11 +194,11 @@ class World:
 
     def _serve(self) -> None:
         while True:
-            if not self._requests:
-                self.scheduler.sleep(0.02)
-                continue
+            while not self._requests:
+                self._has_requests.clear()
+                self._has_requests.wait()
             request = self._requests.popleft()
-            response = Client().post(
+            response = _client.post(
                 request.path,
                 json.dumps(request.body),
                 "application/json",
@@ -198,14 +214,20 @@ class World:
         while True:
             wakeup = self._take_wakeup()
             if wakeup is None:
-                self.scheduler.sleep(0.5)
+                self._has_wakeups.clear()
+                self._has_wakeups.wait(self._seconds_until_due())
             else:
+                task_prerun.send(None)
                 current_app.tasks[wakeup.task].run()
                 thread = current()
                 assert thread is not None
                 thread.pause("task done")
 
     # --- Wake-ups -------------------------------------------------------------------------
+
+    def _seconds_until_due(self) -> float:
+        now = self.scheduler.monotonic()
+        return min((wakeup.due - now for wakeup in self._wakeups), default=60.0)
 
     def _take_wakeup(self) -> Wakeup | None:
         now = self.scheduler.monotonic()
@@ -230,6 +252,7 @@ class World:
         now = self.scheduler.monotonic()
         if name in TASKS:
             self._wakeups += [Wakeup(name, now + countdown, now + expires)] * copies
+            self._has_wakeups.set()
         return True
 
     def _beat(self) -> None:
@@ -242,7 +265,8 @@ class World:
                 if due[entry["task"]] <= now:
                     due[entry["task"]] = now + seconds
                     self._wakeups.append(Wakeup(entry["task"], now, now + seconds))
-            self.scheduler.sleep(1.0)
+                    self._has_wakeups.set()
+            self.scheduler.sleep(min(due.values()) - now)
 
     # --- Outside --------------------------------------------------------------------------
 
@@ -279,6 +303,7 @@ class World:
         for attempt in range(attempts):
             request = Request(path, body, Event(self.scheduler))
             self._requests.append(request)
+            self._has_requests.set()
             request.is_done.wait(PATIENCE)
             status = request.status
             # Some responses are lost on the way, and the same message comes again.
