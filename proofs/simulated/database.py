@@ -63,6 +63,7 @@ class SimulatedConnection(psycopg.Connection[Any]):
         if fault == LOST:
             gen.close()
             self._lose()
+        _scheduler.show_time()
         try:
             result = super().wait(gen, *limits, **named_limits)
         except psycopg.Error:

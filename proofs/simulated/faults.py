@@ -8,8 +8,7 @@ from proofs.simulated.scheduler import Process, Scheduler, Thread
 
 # Of a schedule, one in so many statements has a fault: from nearly none to many.
 RATES = (2000, 500, 200, 80)
-# At points between two systems it is at least one in so many: such points are few, and most bugs are
-# there.
+# At points between two systems it is one in so many at least: few points, and most of the bugs.
 BETWEEN, RATE_BETWEEN = {"request", "response"}, 15
 KILL = "kill"
 HANG = "hang"

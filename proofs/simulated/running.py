@@ -4,6 +4,7 @@ Prints a line of JSON for each seed.
 """
 
 import argparse
+import gc
 import hashlib
 import json
 import logging
@@ -11,7 +12,9 @@ import os
 import random
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, LiteralString, NamedTuple
 
 import django
@@ -56,6 +59,11 @@ _UNSETTLED: LiteralString = """
 """
 # A copy of the service's database from before the first schedule.
 PRISTINE = "pristine"
+# Noon of today: schedules have no day rollover.
+START = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+# Where the product's key is in it.
+_KEEP_KEY: LiteralString = "CREATE TABLE simulated_key AS SELECT %s::text AS secret"
+_KEY: LiteralString = "SELECT secret FROM simulated_key"
 _HAS_PRISTINE: LiteralString = "SELECT FROM pg_database WHERE datname = 'pristine'"
 _COPY_DATABASE = SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
 
@@ -87,16 +95,22 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     app.loader.import_default_modules()
     load()
+    # The collections of drains need not look at what is here for ever.
+    gc.freeze()
     for seed in range(*options.seeds):
         if time.time() > options.until:
             break
-        _restore_database()
-        # In a process of its own: modules remember what they did before.
-        child = os.fork()
-        if not child:
-            _run_and_print(seed, options)
-            os._exit(0)
-        os.waitpid(child, 0)
+        in_child(_restore_database)
+        in_child(partial(_run_and_print, seed, options))
+
+
+def in_child(work: Callable[[], None]) -> None:
+    """Run it in a process of its own: modules remember what they did before."""
+    child = os.fork()
+    if not child:
+        work()
+        os._exit(0)
+    os.waitpid(child, 0)
 
 
 def _run_and_print(seed: int, options: argparse.Namespace) -> None:
@@ -115,9 +129,9 @@ def run(
     began = time.monotonic()
     random.seed(seed)
     faults = Faults(seed, options.only)
-    start = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
-    scheduler = Scheduler(seed, start, Database(database), faults, leave)
-    world = World(scheduler, _prepare(start), start, options.messages)
+    scheduler = Scheduler(seed, START, Database(database), faults, leave)
+    [(key,)] = database.execute(_KEY).fetchall()
+    world = World(scheduler, key, START, options.messages)
     violations: list[str] = []
     with follow_schedule(scheduler), simulate(world):
         try:
@@ -144,8 +158,8 @@ def run(
     )
 
 
-def _prepare(start: datetime) -> str:
-    """A product, whose segment is watched. Returns its key."""
+def _prepare() -> None:
+    """Create a product, whose segment is watched."""
     product = Product.create_with_workspace("Schedules")
     segment = Segment.objects.create(
         workspace=product.workspaces.get(),
@@ -168,7 +182,7 @@ def _prepare(start: datetime) -> str:
         address_hint="example.com",
         signing_secrets=signing.generate_secret(),
         state=Destination.State.ACTIVE,
-        verified_at=start,
+        verified_at=START,
         site_url="https://eds.example.com",
     )
     for trigger in ("segment_entered", "segment_left"):
@@ -185,11 +199,12 @@ def _prepare(start: datetime) -> str:
         )
     # The first look tells nobody.
     for minutes in (3, 2, 1):
-        rescore(start - timedelta(minutes=minutes))
-        sweep(start - timedelta(minutes=minutes))
+        rescore(START - timedelta(minutes=minutes))
+        sweep(START - timedelta(minutes=minutes))
     key = IngestionKey.create(product, "Schedules").secret
+    with connection.cursor() as cursor:
+        cursor.execute(_KEEP_KEY, [key])
     connection.close()
-    return key
 
 
 def _every(number: int, look: Any) -> Any:
@@ -220,6 +235,7 @@ def _restore_database() -> None:
     name = Identifier(connection.get_connection_params()["dbname"])
     with _connect("postgres") as server:
         if server.execute(_HAS_PRISTINE).fetchone() is None:
+            _prepare()
             server.execute(_COPY_DATABASE.format(Identifier(PRISTINE), name))
         server.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(name))
         server.execute(_COPY_DATABASE.format(name, Identifier(PRISTINE)))

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from queue import Empty, SimpleQueue
 from random import Random
 from typing import Protocol
 
@@ -85,11 +86,11 @@ class Thread:
         # What the scheduler decided for its next statement.
         self.fault: str = ""
         self._scheduler, self._work = scheduler, work
-        # Released at each point; the scheduler waits for it before anybody else goes on.
-        self.arrived = threading.Semaphore(0)
+        # Something is put at each point; the scheduler waits for it before anybody else goes on.
+        self.arrived: SimpleQueue[None] = SimpleQueue()
         # Whether the scheduler knows that a lock holds it.
         self.is_locked = False
-        self._may_go = threading.Semaphore(0)
+        self._may_go: SimpleQueue[None] = SimpleQueue()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     @property
@@ -98,15 +99,23 @@ class Thread:
 
     def go(self) -> None:
         self.state = State.RUNNING
-        self._may_go.release()
+        self._may_go.put(None)
+
+    def has_arrived(self, seconds: float) -> bool:
+        """Whether it reached a point, at the latest in so many real seconds."""
+        try:
+            self.arrived.get(timeout=seconds)
+        except Empty:
+            return False
+        return True
 
     def pause(self, point: str, state: State = State.READY, until: float = 0.0) -> None:
         """Reach a point. Returns once the scheduler chooses this thread; raises Killed."""
         self.raise_if_killed()
         # In microseconds, as the clock is.
         self.point, self.until, self.state = point, round(until, 6), state
-        self.arrived.release()
-        self._may_go.acquire()
+        self.arrived.put(None)
+        self._may_go.get()
         self.raise_if_killed()
 
     def wake(self) -> None:
@@ -120,7 +129,7 @@ class Thread:
 
     def _run(self) -> None:
         _threads.current = self
-        self._may_go.acquire()
+        self._may_go.get()
         try:
             self.raise_if_killed()
             self._work()
@@ -134,7 +143,7 @@ class Thread:
             with suppress(BaseException):
                 self._scheduler.leave(self)
             self.state = State.ENDED
-            self.arrived.release()
+            self.arrived.put(None)
 
 
 def current() -> Thread | None:
@@ -159,7 +168,7 @@ class Scheduler:
         self.trace: list[str] = []
         self.incidents: Counter[str] = Counter()
         self.leave = leave
-        self._seconds = 0.0
+        self._seconds, self._shown = 0.0, -1.0
         self._start, self._locks, self._faults = start, locks, faults
         self._threads: list[Thread] = []
         self._locked: list[Thread] = []
@@ -181,6 +190,12 @@ class Scheduler:
             _sleep(seconds)
         else:
             thread.pause("sleep", State.SLEEPING, self._seconds + seconds)
+
+    def show_time(self) -> None:
+        """Have the database show the time, before a statement."""
+        if self._shown != self._seconds:
+            self._shown = self._seconds
+            self._locks.set_time(self._start + timedelta(seconds=self._seconds))
 
     def start(self, process: Process, name: str, work: Callable[[], object]) -> Thread:
         thread = Thread(self, process, name, work)
@@ -224,7 +239,7 @@ class Scheduler:
         for thread in process.threads:
             if thread.is_alive:
                 thread.go()
-                assert thread.arrived.acquire(timeout=STUCK), thread.name
+                assert thread.has_arrived(STUCK), thread.name
         self._threads = [each for each in self._threads if each.is_alive]
         self._locked = [each for each in self._locked if each.is_alive]
 
@@ -267,7 +282,6 @@ class Scheduler:
     def _pass_time(self, seconds: float) -> None:
         if seconds > 0:
             self._seconds = round(self._seconds + seconds, 6)
-            self._locks.set_time(self._start + timedelta(seconds=self._seconds))
 
     def _step(self, thread: Thread) -> None:
         self._note(thread.name, thread.point)
@@ -277,7 +291,7 @@ class Scheduler:
     def _await(self, thread: Thread) -> None:
         """Wait until the thread reaches a point, ends, or waits for a lock."""
         deadline = _monotonic() + STUCK
-        while not thread.arrived.acquire(timeout=PATIENCE):
+        while not thread.has_arrived(PATIENCE):
             if self._locks.is_waiting(thread):
                 self.incidents["lock"] += 1
                 thread.is_locked = True
@@ -298,7 +312,7 @@ class Scheduler:
     def _let_locked_go_on(self) -> None:
         """Let those whose lock is free run to the end of their statement."""
         for thread in list(self._locked):
-            while not thread.arrived.acquire(blocking=False):
+            while not thread.has_arrived(0):
                 if self._locks.is_waiting(thread):
                     break
                 _sleep(SHORT)
