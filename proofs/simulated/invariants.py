@@ -34,6 +34,8 @@ def find_violations(world: World, database: "psycopg.Connection[Any]") -> Iterat
     if claims := number(database, _CLAIMS):
         yield f"{claims} claims are left."
     yield from _find_untold(world, database)
+    if world.licenses:
+        yield from world.licenses.find_violations(database)
 
 
 def _find_untold(world: World, database: "psycopg.Connection[Any]") -> Iterator[str]:

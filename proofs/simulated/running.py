@@ -37,6 +37,7 @@ from notifications.watching.watches import assign_watch  # noqa: E402
 from proofs.simulated import invariants  # noqa: E402
 from proofs.simulated.database import Database, follow_schedule, leave  # noqa: E402
 from proofs.simulated.faults import Faults  # noqa: E402
+from proofs.simulated.licenses import Licenses  # noqa: E402
 from proofs.simulated.scheduler import Scheduler, Stuck  # noqa: E402
 from proofs.simulated.world import World, load, simulate  # noqa: E402
 
@@ -44,6 +45,8 @@ from proofs.simulated.world import World, load, simulate  # noqa: E402
 MAX_POINTS = 20_000
 # Simulated seconds in which things still go wrong after the last message.
 TROUBLE_SECONDS = 120.0
+# One schedule of so many also has a marketplace and its syncs.
+SYNCING = 3
 # So often it is looked whether all is settled, in points.
 LOOK_EVERY = 100
 _UNSETTLED: LiteralString = """
@@ -53,6 +56,8 @@ _UNSETTLED: LiteralString = """
         ('changed subjects', EXISTS (SELECT FROM engagement_stalemark)),
         ('scores', EXISTS (SELECT FROM engagement_scoreset
                            WHERE state = 'building' OR watches_stale)),
+        ('syncs', EXISTS (SELECT FROM marketplace_syncrun WHERE state IN ('waiting', 'running'))),
+        ('ledger', EXISTS (SELECT FROM marketplace_ledgerlicense WHERE stale > 0)),
         ('watches', EXISTS (SELECT FROM notifications_watch WHERE is_stale)),
         ('notifications', EXISTS (SELECT FROM notifications_outboxmessage
                                   WHERE state = 'waiting'))) AS v(what, waits) WHERE waits
@@ -100,7 +105,7 @@ def main() -> None:
     for seed in range(*options.seeds):
         if time.time() > options.until:
             break
-        in_child(_restore_database)
+        _restore_database()
         in_child(partial(_run_and_print, seed, options))
 
 
@@ -110,7 +115,9 @@ def in_child(work: Callable[[], None]) -> None:
     if not child:
         work()
         os._exit(0)
-    os.waitpid(child, 0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        sys.exit(f"A process ended with {status}.")
 
 
 def _run_and_print(seed: int, options: argparse.Namespace) -> None:
@@ -131,7 +138,8 @@ def run(
     faults = Faults(seed, options.only)
     scheduler = Scheduler(seed, START, Database(database), faults, leave)
     [(key,)] = database.execute(_KEY).fetchall()
-    world = World(scheduler, key, START, options.messages)
+    licenses = None if seed % SYNCING else Licenses(START)
+    world = World(scheduler, key, START, options.messages, licenses)
     violations: list[str] = []
     with follow_schedule(scheduler), simulate(world):
         try:
@@ -142,6 +150,7 @@ def run(
             scheduler.run(lambda: scheduler.monotonic() >= trouble_ends, MAX_POINTS)
             faults.end()
             world.is_troubled = False
+            scheduler.run(world.people_are_done, MAX_POINTS)
             scheduler.run(_every(LOOK_EVERY, lambda: _is_settled(database)), MAX_POINTS)
         except Stuck as error:
             violations.append(f"{error} Unsettled: {_unsettled(database)}.")
@@ -197,6 +206,7 @@ def _prepare() -> None:
                 quiet_hours=0,
             )
         )
+    Licenses(START).connect(product)
     # The first look tells nobody.
     for minutes in (3, 2, 1):
         rescore(START - timedelta(minutes=minutes))
@@ -235,7 +245,7 @@ def _restore_database() -> None:
     name = Identifier(connection.get_connection_params()["dbname"])
     with _connect("postgres") as server:
         if server.execute(_HAS_PRISTINE).fetchone() is None:
-            _prepare()
+            in_child(_prepare)
             server.execute(_COPY_DATABASE.format(Identifier(PRISTINE), name))
         server.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(name))
         server.execute(_COPY_DATABASE.format(name, Identifier(PRISTINE)))

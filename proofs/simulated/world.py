@@ -26,6 +26,7 @@ from harness.http import basic
 from harness.posting import Posted, Track
 from ingestion.inbox import drain_requests, group_commit
 from notifications.delivery import deliver
+from proofs.simulated.licenses import Licenses
 from proofs.simulated.scheduler import Process, Scheduler, State, Thread, current
 
 CLIENTS = 3
@@ -35,13 +36,15 @@ USERS, ACCOUNTS, EVENTS = 4, 2, 2
 PATIENCE, ATTEMPTS = 15.0, 4
 # One of so many wake-ups is lost, and one comes twice. Beat's come again.
 LOST_WAKEUPS, DOUBLED_WAKEUPS = 6, 6
-# Tasks that a schedule has: the others need a marketplace, files, or a night.
+# Tasks that a schedule has: the others need files, reports, or a night.
 TASKS = {
     "ingestion.tasks.drain",
     "engagement.tasks.rescore",
     "engagement.tasks.reattribute",
     "notifications.tasks.sweep",
     "notifications.tasks.deliver",
+    "marketplace.tasks.resume",
+    "marketplace.tasks.sync",
 }
 
 
@@ -134,6 +137,7 @@ class Wakeup:
     task: str
     due: float
     expires: float
+    arguments: tuple[Any, ...] = ()
 
 
 @dataclass
@@ -145,6 +149,8 @@ class World:
     start: datetime
     # That each client sends.
     messages: int
+    # None: nobody changes licenses, or asks for syncs.
+    licenses: Licenses | None
     posted: Posted = field(default_factory=Posted)
     # The ids of notifications that the receiver got, in order, repeats included.
     received: list[str] = field(default_factory=list)
@@ -153,6 +159,7 @@ class World:
     _requests: "deque[Request]" = field(default_factory=deque)
     _wakeups: list[Wakeup] = field(default_factory=list)
     _clients: list[Thread] = field(default_factory=list)
+    _people: list[Thread] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._has_requests, self._has_wakeups = Event(self.scheduler), Event(self.scheduler)
@@ -166,10 +173,19 @@ class World:
             work = partial(self._post_all, number)
             self._clients.append(self.scheduler.start(outside, f"client {number}", work))
         self.scheduler.start(outside, "beat", self._beat)
+        if self.licenses:
+            change = partial(self.licenses.change, self.scheduler)
+            ask = partial(self.licenses.ask, self.scheduler, lambda: self.is_troubled)
+            self._clients.append(self.scheduler.start(outside, "vendor", change))
+            self._people.append(self.scheduler.start(outside, "person", ask))
         self.scheduler.start(outside, "supervisor", self._supervise)
 
     def clients_are_done(self) -> bool:
         return not any(client.is_alive for client in self._clients)
+
+    def people_are_done(self) -> bool:
+        """Whether nobody asks for anything else. They end after the end of trouble."""
+        return not any(person.is_alive for person in self._people)
 
     def _supervise(self) -> None:
         """Start processes, and others in the place of those that died."""
@@ -218,7 +234,7 @@ class World:
                 self._has_wakeups.wait(self._seconds_until_due())
             else:
                 task_prerun.send(None)
-                current_app.tasks[wakeup.task].run()
+                current_app.tasks[wakeup.task].run(*wakeup.arguments)
                 thread = current()
                 assert thread is not None
                 thread.pause("task done")
@@ -251,7 +267,9 @@ class World:
             copies = 2
         now = self.scheduler.monotonic()
         if name in TASKS:
-            self._wakeups += [Wakeup(name, now + countdown, now + expires)] * copies
+            arguments = tuple(getattr(task, "args", None) or ())
+            wakeup = Wakeup(name, now + countdown, now + expires, arguments)
+            self._wakeups += [wakeup] * copies
             self._has_wakeups.set()
         return True
 
@@ -380,4 +398,6 @@ def simulate(world: World) -> Iterator[None]:
             (OutboundRequest, "run", lambda request: world.receive(request)),
         ]:
             stack.enter_context(patch.object(target, name, value))
+        if world.licenses:
+            stack.enter_context(world.licenses.answering(scheduler, lambda: world.is_troubled))
         yield
