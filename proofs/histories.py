@@ -49,30 +49,30 @@ class Contradiction(NamedTuple):
     at: float
 
 
-def contradictions(
-    reads: Iterable[Read], sent: Mapping[str, Sequence[float]]
+def find_contradictions(
+    reads: Iterable[Read], times: Mapping[str, Sequence[float]]
 ) -> list[Contradiction]:
-    """What contradicts the promises. *sent* has the sorted times at which events of each user were
+    """What contradicts the promises. *times* has the sorted times at which events of each user were
     sent."""
     by_reader, by_database = defaultdict(list), defaultdict(list)
     for read in sorted(reads, key=lambda read: read.ended):
         by_reader[read.reader].append(read)
         by_database[read.database].append(read)
-    found: list[Contradiction] = []
+    contradictions: list[Contradiction] = []
     for own in by_reader.values():
         for before, after in pairwise(own):
-            found += _fewer("monotonic", before, after)
+            contradictions += _fewer("monotonic", before, after)
         for read in own:
-            found += _invented(read, sent)
+            contradictions += _invented(read, times)
     for own in by_database.values():
         lists = [read for read in own if not read.is_copy]
         for before, after in pairwise(sorted(lists, key=lambda read: read.total)):
-            found += _fewer("one order", before, after)
-        found += _stale("fresh", lists, lists)
+            contradictions += _fewer("one order", before, after)
+        contradictions += _stale("fresh", lists, lists)
         copies = [read for read in own if read.is_copy]
-        found += _stale("a prefix", lists, copies)
-        found += _stale("a prefix", copies, lists)
-    return found
+        contradictions += _stale("a prefix", lists, copies)
+        contradictions += _stale("a prefix", copies, lists)
+    return contradictions
 
 
 def _fewer(promise: str, before: Read, after: Read) -> Iterator[Contradiction]:
@@ -83,9 +83,9 @@ def _fewer(promise: str, before: Read, after: Read) -> Iterator[Contradiction]:
             return
 
 
-def _invented(read: Read, sent: Mapping[str, Sequence[float]]) -> Iterator[Contradiction]:
+def _invented(read: Read, times: Mapping[str, Sequence[float]]) -> Iterator[Contradiction]:
     for user, has in read.counts.items():
-        if has > (number := bisect_right(sent.get(user, ()), read.ended)):
+        if has > (number := bisect_right(times.get(user, ()), read.ended)):
             yield Contradiction("real", read.reader, user, number, has, read.began)
             return
 
@@ -100,5 +100,5 @@ def _stale(promise: str, earlier: Sequence[Read], later: Sequence[Read]) -> Iter
             yield from _fewer(promise, largest[before - 1], read)
 
 
-def _larger(one: Read, other: Read) -> Read:
-    return other if other.total > one.total else one
+def _larger(first: Read, second: Read) -> Read:
+    return second if second.total > first.total else first

@@ -23,10 +23,12 @@ PATCHES = PROJECT / "proofs" / "planted"
 # What each proof runs, and the bugs that it must find.
 SHORT = {
     "durability": ("--minutes", "0.2", "--kills", "10", "--pause", "0.02"),
+    "reads": ("--seconds", "20", "--pause", "0.02"),
     "schedules": ("--seeds", "200", "--processes", "1", "--until-broken"),
 }
 BUGS = {
     "durability": ("202_before_the_commit", "taken_in_another_transaction"),
+    "reads": ("change_that_readers_never_hear_of", "pages_kept_for_seconds"),
     "schedules": (
         "202_before_the_commit",
         "lease_that_never_ends",

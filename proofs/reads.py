@@ -29,7 +29,7 @@ from harness.report import Report, Result, Table, progress
 from harness.service import Service, any_address, database_url, temporary_service
 from harness.standby import Standby
 from harness.threads import working
-from proofs.histories import Counts, Read, contradictions
+from proofs.histories import Counts, Read, find_contradictions
 
 PRIMARY, REPLICA = "primary", "replica"
 # Of each database, so many readers of lists, and so many that keep copies.
@@ -230,14 +230,16 @@ def _report(history: History, posted: Posted) -> Report:
     yield Table("Reads", [{"reader": name, "reads": n} for name, n in sorted(numbers.items())])
     for name, number in sorted(history.errors.items()):
         yield Result(name, number)
-    sent = defaultdict(list)
+    times = defaultdict(list)
     for track in posted.acknowledged | posted.unanswered | posted.refused:
-        sent[track.user].append(track.occurred_at.timestamp())
-    found = contradictions(history.reads, {user: sorted(times) for user, times in sent.items()})
-    if found:
-        yield Table("Contradictions", [each._asdict() for each in found[:SHOWN]])
+        times[track.user].append(track.occurred_at.timestamp())
+    contradictions = find_contradictions(
+        history.reads, {user: sorted(own) for user, own in times.items()}
+    )
+    if contradictions:
+        yield Table("Contradictions", [each._asdict() for each in contradictions[:SHOWN]])
     yield Result("readers without a read", READERS - len(numbers), must_be=0)
-    yield Result("contradictions", len(found), must_be=0)
+    yield Result("contradictions", len(contradictions), must_be=0)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

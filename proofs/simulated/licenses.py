@@ -170,8 +170,8 @@ class Licenses:
         self.connect(calm)
         for what, statement in ("licenses", _LISTED), ("traits of licenses", _TRAITS):
             stored, expected = (_rows(database, statement, id) for id in (product_id, calm.pk))
-            if wrong := stored ^ expected:
-                yield f"{len(wrong)} {what} are not as in the marketplace: {min(wrong)}"
+            if differences := stored ^ expected:
+                yield f"{len(differences)} {what} are not as in the marketplace: {min(differences)}"
         unlisted = {key for (key,) in _rows(database, _UNLISTED, product_id)}
         if unlisted ^ self._removed:
             yield f"Removed are {self._removed}, unlisted {unlisted}."

@@ -1,10 +1,18 @@
 """The checker of what readers saw accepts what is in order, and names each contradiction."""
 
+import json
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from django.conf import settings
 
-from proofs.histories import Read, contradictions
+from proofs.histories import Read, find_contradictions
+from proofs.reads import READERS
+from tests.database import own_server
+from tests.start.folders import environment_of_benchmarks
 
 SENT = {"ada": [1.0, 2.0, 3.0], "bob": [1.5, 2.5]}
 
@@ -25,7 +33,7 @@ IN_ORDER = [
 
 
 def promises_broken_by(*reads: Read) -> set[str]:
-    return {found.promise for found in contradictions([*IN_ORDER, *reads], SENT)}
+    return {each.promise for each in find_contradictions([*IN_ORDER, *reads], SENT)}
 
 
 def test_what_is_in_order_is_accepted() -> None:
@@ -35,7 +43,7 @@ def test_what_is_in_order_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("promise", "wrong"),
+    ("promise", "later"),
     [
         ("monotonic", read("another list", 3.5, 2, 2)),
         ("real", read("a third", 2.0, 3, 1)),
@@ -44,8 +52,8 @@ def test_what_is_in_order_is_accepted() -> None:
         ("a prefix", read("another copy", 3.5, 1, 1, is_copy=True)),
     ],
 )
-def test_a_contradiction_is_named(promise: str, wrong: Read) -> None:
-    assert promise in promises_broken_by(wrong)
+def test_a_contradiction_is_named(promise: str, later: Read) -> None:
+    assert promise in promises_broken_by(later)
 
 
 def test_a_list_that_lacks_what_a_copy_had_is_a_contradiction() -> None:
@@ -55,3 +63,21 @@ def test_a_list_that_lacks_what_a_copy_had_is_a_contradiction() -> None:
 def test_databases_are_compared_with_themselves_alone() -> None:
     older = replace(read("a third", 3.5, 1, 0), database="replica")
     assert promises_broken_by(older) == set()
+
+
+@pytest.mark.slow
+@own_server
+def test_readers_see_no_contradiction_through_kills(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    options = ("--seconds", "8", "--pause", "0.05", "--json", str(results))
+    run = subprocess.run(
+        [sys.executable, "-m", "proofs.reads", *options],
+        cwd=settings.BASE_DIR,
+        env=environment_of_benchmarks(),
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    content = json.loads(results.read_text())
+    assert content["results"]["contradictions"] == 0
+    assert len(content["tables"]["Reads"]) == READERS
