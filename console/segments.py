@@ -144,9 +144,9 @@ class SegmentChangeList(ChangeList):
         try:
             with sql.statement_timeout(COUNT_TIMEOUT_SECONDS):
                 for score_set, scored in by_score_set.items():
-                    member_counts = counts.segment_counts(score_set, scored)
+                    member_counts = counts.known_segment_counts(score_set, scored)
                     for segment in scored:
-                        segment.member_count = member_counts[segment.pk]
+                        segment.member_count = member_counts.get(segment.pk)
         except sql.StatementTimeout:
             # A segment's page counts its own members.
             pass

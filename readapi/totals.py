@@ -31,7 +31,9 @@ def count(workspace: Workspace, list_filter: ListFilter, rows: QuerySet[Any]) ->
         return Total(getattr(totals, get_kind(list_filter.scope).plural), as_of)
     if list_filter.segment is not None and list_filter.is_segment_only:
         segment = list_filter.segment
-        return Total(counts.segment_counts(score_set, [segment])[segment.pk], as_of)
+        counted = counts.known_segment_counts(score_set, [segment])
+        if segment.pk in counted:
+            return Total(counted[segment.pk], as_of)
     return count_live(rows)
 
 

@@ -101,7 +101,9 @@ class ListQuery:
     def _count(self) -> int | None:
         is_single = len(self.state.filters) == 1 and not self.state.search
         if is_single and self.segment is not None:
-            return counts.segment_counts(self.score_set, [self.segment])[self.segment.pk]
+            counted = counts.known_segment_counts(self.score_set, [self.segment])
+            if self.segment.pk in counted:
+                return counted[self.segment.pk]
         if is_single and (insight := self.state.filters.get("insight")):
             count = counts.cached_insight_count(self.score_set, insight)
             if count is not None:

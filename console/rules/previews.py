@@ -66,6 +66,9 @@ def preview_segment(workspace: Workspace, rule: Rule, stored: Segment | None = N
     rows = segments.engagement_rows(score_set, rule.scope).filter(
         segments.members_filter(score_set, rule)
     )
+    # What a page waits for, of a set whose counts take long.
+    is_large = stored is not None and counts.counted_at(score_set) is not None
+    limit = counts.LIVE_COUNT_SECONDS if is_large else None
     ranked = rows.select_related(rule.scope).defer(f"{rule.scope}__trait_stamps")
     ranked = ranked.order_by("-raw", f"-{rule.scope}_id")
     return Preview(
@@ -73,15 +76,15 @@ def preview_segment(workspace: Workspace, rule: Rule, stored: Segment | None = N
         _in_time(lambda: _count(score_set, rule, stored)),
         _in_time(lambda: [_member(row, rule.scope, score_set) for row in ranked[:MEMBERS_SHOWN]]),
         conditions=_count_conditions(
-            rule, lambda alone: segments.count_members_by_rule(score_set, alone)
+            rule, lambda alone: segments.count_members_by_rule(score_set, alone), limit
         ),
     )
 
 
-def _count(score_set: ScoreSet, rule: Rule, stored: Segment | None) -> int:
+def _count(score_set: ScoreSet, rule: Rule, stored: Segment | None) -> int | None:
     if stored is None:
         return segments.count_members(score_set, rule)
-    return counts.segment_counts(score_set, [stored])[stored.pk]
+    return counts.known_segment_counts(score_set, [stored]).get(stored.pk)
 
 
 def preview_audience(workspace: Workspace, rule: Rule, today: date) -> Preview:
@@ -118,19 +121,21 @@ def preview_audience(workspace: Workspace, rule: Rule, today: date) -> Preview:
 
 
 def _count_conditions(
-    rule: Rule, count: Callable[[Sequence[Rule]], list[int]]
+    rule: Rule,
+    count: Callable[[Sequence[Rule]], list[int]],
+    limit: float | None = None,
 ) -> list[tuple[str, int]]:
     """Each of several conditions in words, with the number of subjects that match it alone."""
     if len(rule.conditions) < 2:
         return []
     alone = [Rule(rule.scope, rule.match, (condition,)) for condition in rule.conditions]
-    matches = _in_time(lambda: count(alone)) or []
+    matches = _in_time(lambda: count(alone), limit) or []
     return list(zip(map(describe_rule, alone), matches, strict=False))
 
 
-def _in_time(query: Callable[[], Any]) -> Any:
+def _in_time(query: Callable[[], Any], limit: float | None = None) -> Any:
     try:
-        with sql.statement_timeout(PREVIEW_TIMEOUT_SECONDS):
+        with sql.statement_timeout(limit or PREVIEW_TIMEOUT_SECONDS):
             return query()
     except sql.StatementTimeout:
         return None

@@ -55,6 +55,15 @@ def segment_counts(score_set: ScoreSet, segments: Sequence[Segment]) -> dict[int
     return counts | members.count_members_by_segment(score_set, missing)
 
 
+def known_segment_counts(score_set: ScoreSet, segments: Sequence[Segment]) -> dict[int, int]:
+    """``segment_counts`` for a page. Without those of a large set that the background has not
+    counted since they were edited: counting one may take many seconds."""
+    cached = _usable_cache(score_set)
+    if cached is None:
+        return members.count_members_by_segment(score_set, segments)
+    return _cached_segment_counts(cached, segments)
+
+
 def subject_totals(score_sets: Iterable[ScoreSet]) -> dict[int, SubjectTotals]:
     """The totals of the sets, by their ids."""
     score_sets = list(score_sets)

@@ -109,6 +109,16 @@ def test_a_new_segment_is_counted_live_beside_cached_ones(scores: ScoreSet) -> N
     assert [members[each.pk] for each in own] == [1, 2]
 
 
+def test_a_page_does_not_wait_for_a_segment_of_a_large_set(scores: ScoreSet) -> None:
+    account(scores, "initech", raw=50)
+    own = [segment(scores, "All Active"), segment(scores, "All")]
+    assert counts.known_segment_counts(scores, own) == {own[0].pk: 1, own[1].pk: 1}
+    make_large(scores)
+    edited = Segment.objects.create(workspace=scores.workspace, scope="account", name="Everybody")
+    large = ScoreSet.objects.get(pk=scores.pk)
+    assert counts.known_segment_counts(large, [own[0], edited]) == {own[0].pk: 1}
+
+
 def test_cached_counts_cost_one_query(scores: ScoreSet, django_assert_num_queries: Any) -> None:
     make_large(scores)
     own = list(Segment.objects.filter(workspace=scores.workspace))
