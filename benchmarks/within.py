@@ -534,8 +534,9 @@ def steps(workspace_id: str, scope: Scope) -> dict[str, Any]:
     kind, started = kinds.get(ACTIVATION), time.monotonic()
     assert kind is not None
     assert workspace.scores is not None
+    before = current(workspace.pk, scope)
     activation.request(workspace, scope, _STEPS)
-    while current(workspace.pk, scope) is None:
+    while current(workspace.pk, scope) == before:
         run_kinds([kind], timezone.now, lambda: True)
     built = time.monotonic()
     run_kinds([kind], timezone.now, lambda: False)
