@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "trends": ("--accounts=5000", "--users=15000"),
     "activation": ("--accounts=5000", "--users=15000"),
     "matching": ("--accounts=5000", "--users=15000"),
+    "destinations": ("--accounts=5000",),
     "notifications": ("--accounts=5000", "--changed=500", "--subscriptions=3", "--rounds=1"),
     "license_sync": ("--licenses=2000",),
     "license_history": ("--licenses=500",),

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_network
 from itertools import cycle
 from pathlib import Path
 from typing import Any, LiteralString
@@ -31,6 +32,10 @@ from core.database import sql  # noqa: E402
 from core.jobs import kinds  # noqa: E402
 from core.jobs.run import finish, request, run_due, run_kinds  # noqa: E402
 from core.models import Job  # noqa: E402
+from destinations import runs as record_runs  # noqa: E402
+from destinations import uploads  # noqa: E402
+from destinations.models import RecordDestination, RecordRun  # noqa: E402
+from destinations.vendors import open_client  # noqa: E402
 from engagement import changes  # noqa: E402
 from engagement import tasks as scoring  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
@@ -517,6 +522,46 @@ def look_ahead(product_id: str, day: str) -> dict[str, Any]:
     }
 
 
+_FIELDS = {
+    "hubspot": ("domain", "eds_score", "plan"),
+    "salesforce": ("Website", "EDS_Score__c", "Plan__c"),
+}
+
+
+def send_records(vendor: str, product_id: str, url: str, kind: str, factor: str) -> dict[str, Any]:
+    """Move the scores of the accounts by their benchmark, and run the CRM's destination, which the
+    first call makes with the links of a file; what the run counted, and its seconds."""
+    settings.HUBSPOT_API_URL = settings.SALESFORCE_URL = url
+    settings.WEBHOOK_ALLOWED_NETWORKS = [ip_network("127.0.0.0/8")]
+    workspace = Workspace.objects.select_related("scores").get(product=int(product_id))
+    site, score, plan = _FIELDS[vendor]
+    destination, is_new = RecordDestination.objects.get_or_create(
+        product_id=workspace.product_id, workspace=workspace, vendor=vendor,
+        defaults={
+            "key": "planted-key", "client_id": "planted-app", "host": "x.my.salesforce.com",
+            "state": RecordDestination.State.ACTIVE, "next_run_at": timezone.now(),
+            "match": [{"source": "domain", "field": site}],
+            "mapping": [{"source": "score", "field": score, "rule": "clear"},
+                        {"source": "trait:plan", "field": plan, "rule": "clear"}],
+        },
+    )  # fmt: skip
+    if is_new:
+        destination.fields = msgspec.to_builtins(open_client(destination, lambda: None).fields())
+        destination.save(update_fields=["fields"])
+        links = Path(settings.DATA_DIR, "links.csv").read_bytes()
+        uploads.store_pairs(destination, links)
+    assert workspace.scores is not None
+    benchmark = round((workspace.scores.account_benchmark or 0) * float(factor))
+    ScoreSet.objects.filter(pk=workspace.scores.pk).update(account_benchmark=benchmark)
+    own_kind, watch = kinds.get(record_runs.KIND), Stopwatch()
+    assert own_kind is not None
+    assert record_runs.request_run(destination, RecordRun.Kind(kind), timezone.now())
+    run_kinds([own_kind], timezone.now, lambda: False)
+    run = destination.runs.first()
+    assert run is not None and run.state == RecordRun.State.DONE, Job.objects.values_list("error")
+    return {**watch.read(), **{name: getattr(run, name) for name in RecordRun.COUNTERS}}
+
+
 _STEPS = [
     Step("Once", "event", "Opened", within_days=7),
     Step("Three days", "event", "Opened", at_least=3, unit="days", within_days=14),
@@ -584,6 +629,7 @@ COMMANDS = {
     "import_lines": import_lines,
     "export_lines": export_lines,
     "export_files": export_files,
+    "send_records": send_records,
 }
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from access.trail.scoring_changes import scoring_changes
-from access.work import accounts
+from access.work import accounts, alarms
 from engagement.activity import reading
 from engagement.metric_names import Scope
 from engagement.models import AccountWork, Workspace
@@ -127,6 +127,11 @@ class AccountDetails(SubjectDetails):
 
     def notes_record(self) -> list[records.NoteRecord]:
         return [serializers.note(row) for row in accounts.notes_of(self.subject)[:MAX_NOTES]]
+
+    def closed_alarms_record(self) -> list[records.ClosedAlarmRecord]:
+        id, product = self.subject.pk, self.workspace.product
+        closed = alarms.results_by_account(product, self.score_set, [id]).get(id, [])
+        return list(map(serializers.closed_alarm, closed))
 
     def insights_record(self) -> list[records.InsightRecord]:
         account_insights = insights.account_insights(

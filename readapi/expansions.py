@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from access.work import accounts
+from access.work import accounts, alarms
 from engagement.activity import reading
 from engagement.license_traits import SEATS_TRAIT
 from engagement.metric_names import Scope
@@ -35,6 +35,13 @@ def records(
         ids = [row.account_id for row in rows]
         for id, own in chances_by_account(serializers.score_set(workspace), ids).items():
             of_accounts[id]["chances"] = serializers.chances(own)
+    if "closed_alarms" in expansions and rows:
+        score_set, ids = serializers.score_set(workspace), list(of_accounts)
+        closed = alarms.results_by_account(workspace.product, score_set, ids)
+        for id in ids:
+            of_accounts[id]["closed_alarms"] = list(
+                map(serializers.closed_alarm, closed.get(id, ()))
+            )
     all_time = _all_time(scope, workspace, rows) if "metrics" in expansions else None
     return [
         build(

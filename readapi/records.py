@@ -9,7 +9,8 @@ from typing import Annotated, Any, Generic, Literal, NotRequired, TypeAlias, Typ
 from msgspec import Meta
 
 from access.trail.scoring_changes import ScoringPart
-from engagement.insight_kinds import ActivityState, Severity, UnknownReason
+from access.work.settings import Means
+from engagement.insight_kinds import ActivityState, InsightKind, Severity, UnknownReason
 from engagement.metric_names import Scope
 from engagement.rules.rules import ActivationState, Condition, Match
 from engagement.scores.formula import Trend
@@ -314,6 +315,7 @@ class AccountRecord(AccountSummary):
     """An account as lists show it, with what was expanded."""
 
     chances: NotRequired[LowestChances]
+    closed_alarms: NotRequired["ClosedAlarms"]
     metrics: NotRequired[AccountMetricsRecord]
     traits: NotRequired[Traits]
 
@@ -421,6 +423,25 @@ class NoteRecord(TypedDict):
     author: Annotated[str, Meta(description="The name of the login then.")]
     text: str
     written_at: Time
+
+
+class ClosedAlarmRecord(TypedDict):
+    """An alarm that somebody closed."""
+
+    kind: Annotated[InsightKind, Meta(description="The kind of its insight.")]
+    since: Annotated[Day, Meta(description="The day that decided it.")]
+    result: Annotated[
+        str, Meta(description="`contacted`, `saved`, `lost`, `false alarm`, or an own one.")
+    ]
+    means: Annotated[
+        Means, Meta(description="Whether the account was kept or lost, or nothing was wrong.")
+    ]
+    closed_at: Time
+
+
+ClosedAlarms: TypeAlias = Annotated[
+    list[ClosedAlarmRecord], Meta(description="The latest 20, the last one first.")
+]
 
 
 class FullAccount(AccountSummary, Times):
@@ -563,6 +584,7 @@ class ExpandedAccount(FullAccount, Expansions):
             Meta(description="The latest 100, latest first, without withdrawn ones."),
         ]
     ]
+    closed_alarms: NotRequired[ClosedAlarms]
     notes: NotRequired[Annotated[list[NoteRecord], Meta(description="The latest 100.")]]
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from access.trail.scoring_changes import ScoringChange
+from access.work.alarms import ClosedAlarm
 from engagement.activity.false_alarms import FalseAlarms
 from engagement.activity.product import ProductActivity
 from engagement.activity.reading import Activity
@@ -117,6 +118,7 @@ def account_record(
     metrics: AccountMetrics | None = None,
     traits: dict[str, Any] | None = None,
     chances: records.LowestChances | None = None,
+    closed_alarms: list[records.ClosedAlarmRecord] | None = None,
 ) -> records.AccountRecord:
     """An account of a list, with the expansions that are given."""
     record = cast(records.AccountRecord, account_summary(row, workspace, links, activity, work))
@@ -126,6 +128,8 @@ def account_record(
         record["traits"] = traits
     if chances is not None:
         record["chances"] = chances
+    if closed_alarms is not None:
+        record["closed_alarms"] = closed_alarms
     return record
 
 
@@ -316,6 +320,16 @@ def note(row: AccountNote) -> records.NoteRecord:
         "author": row.author,
         "text": row.text,
         "written_at": format_time(row.written_at),
+    }
+
+
+def closed_alarm(alarm: ClosedAlarm) -> records.ClosedAlarmRecord:
+    return {
+        "kind": alarm.kind,
+        "since": alarm.since.isoformat(),
+        "result": alarm.result,
+        "means": alarm.means,
+        "closed_at": format_time(alarm.closed_at),
     }
 
 

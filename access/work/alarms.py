@@ -1,6 +1,6 @@
 """What people do about open alarms: take them, let them rest, and close them with a result."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -9,12 +9,14 @@ from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 
 from access.trail.entries import Actor
 from access.work.accounts import CannotWork, record, shown_under_lock
-from access.work.settings import results_of
+from access.work.settings import Means, results_of
 from engagement.activity.reading import NO_ALARMS, alarms_by_account, alarms_of
 from engagement.insight_kinds import INSIGHTS, InsightKind
-from engagement.models import Account, AccountWork, Alarm, AlarmWork, ScoreSet
+from engagement.models import Account, AccountWork, Alarm, AlarmWork, Product, ScoreSet
 
 MOST_SNOOZED = timedelta(days=365)
+# Closed alarms of an account that programs get.
+MOST_SHOWN = 20
 DAY = timedelta(days=1)
 Signal = Alarm.Signal
 _KINDS: dict[str, InsightKind] = {
@@ -35,6 +37,16 @@ class OpenAlarm(NamedTuple):
     def rests_until(self, today: date) -> date | None:
         until = self.work.snoozed_until
         return until if until is not None and until > today else None
+
+
+class ClosedAlarm(NamedTuple):
+    """An alarm that somebody closed, and what people made of it."""
+
+    kind: InsightKind
+    since: date
+    result: str
+    means: Means
+    closed_at: datetime
 
 
 def label(signal: str, *, is_stopped: bool = False) -> str:
@@ -109,11 +121,26 @@ def _with_owner(rows: QuerySet[Any]) -> QuerySet[Any]:
     return annotated
 
 
-def closed_of(score_set: ScoreSet, account_id: int) -> QuerySet[Any]:
-    """The alarms of the account that people closed in the workspace, the last one first."""
-    rows = AlarmWork.objects.filter(product=score_set.product_id, account=account_id)
+def closed_of(score_set: ScoreSet, ids: Collection[int]) -> QuerySet[Any]:
+    """The alarms of the accounts that people closed in the workspace, the last one first."""
+    rows = AlarmWork.objects.filter(product=score_set.product_id, account__in=ids)
     rows = rows.filter(workspace=score_set.workspace_id, closed_at__isnull=False)
     return rows.order_by("-closed_at")
+
+
+def results_by_account(
+    product: Product, score_set: ScoreSet, ids: Collection[int]
+) -> dict[int, list[ClosedAlarm]]:
+    """The closed alarms of the accounts, of each the latest ones, the last one first."""
+    means, by_id = results_of(product), dict[int, list[ClosedAlarm]]()
+    for row in closed_of(score_set, ids):
+        own = by_id.setdefault(row.account_id, [])
+        if len(own) < MOST_SHOWN and row.closed_at is not None:
+            meaning = means.get(row.result, Means.NOTHING)
+            own.append(
+                ClosedAlarm(_KINDS[row.signal], row.since, row.result, meaning, row.closed_at)
+            )
+    return by_id
 
 
 def count_results(score_set: ScoreSet, since: datetime) -> dict[tuple[str, str], int]:

@@ -311,9 +311,19 @@ _CHANCES: Json = {
     "chance_to_renew": {"chance": 0.34, "low": 0.2, "high": 0.51},
     "chance_to_stay": None,
 }
+_CLOSED_ALARMS: list[Json] = [
+    {
+        "kind": "trend_down",
+        "since": "2026-09-14",
+        "result": "saved",
+        "means": "good",
+        "closed_at": "2026-09-21T15:02:11.000000Z",
+    }
+]
 LISTED_ACCOUNT: Json = {
     **ACCOUNT,
     "chances": _CHANCES,
+    "closed_alarms": _CLOSED_ALARMS,
     "metrics": {**_METRICS, **_ACCOUNT_METRICS},
     "traits": {"domain": "example.com", "am.tier.number": 50},
 }
@@ -436,6 +446,7 @@ EXPANDED_ACCOUNT: Json = {
     "chances": _CHANCES,
     "features": _FEATURES,
     "activation": _STEPS,
+    "closed_alarms": _CLOSED_ALARMS,
     "notes": [
         {
             "id": 7,

@@ -182,7 +182,9 @@ OPERATIONS = [
         "Accounts",
         Page[records.AccountRecord],
         examples.page(
-            examples.LISTED_ACCOUNT, "accounts?workspace_id=1", "traits", "metrics", "chances"
+            examples.LISTED_ACCOUNT,
+            "accounts?workspace_id=1",
+            *("traits", "metrics", "chances", "closed_alarms"),
         ),
         match_types=("domain", "name", "tracking_id"),
     ),

@@ -1,6 +1,7 @@
 """Salesforce as far as the service uses it, with the traps that it is known for."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -117,10 +118,11 @@ class FakeSalesforce(FakeCrm):
             if name not in self.field_infos or name in self.hidden_names:
                 return _failure(400, "INVALID_FIELD", f"No such column '{name}' on entity")
         tests = [_test(each) for each in condition.split(" OR ")]
+        own_name = condition.partition(" ")[0]
         hits = [
             {"Id": id, **{name: values.get(name) for name in fields if name != "Id"}}
             for id, values in self.records.items()
-            if any(test(id, values) for test in tests)
+            if values.get(own_name) and any(test(values[own_name]) for test in tests)
         ]
         page: dict[str, Any] = {"totalSize": len(hits), "records": hits[start : start + _PAGE]}
         page["done"] = start + _PAGE >= len(hits)
@@ -219,16 +221,14 @@ class FakeSalesforce(FakeCrm):
         super().store(id, own)
 
 
-def _test(condition: str) -> Any:
+def _test(condition: str) -> Callable[[Any], bool]:
     match = _CONDITION.fullmatch(condition)
     assert match, condition
     if match[1]:
         values = {_plain(each).lower() for each in _TEXT.findall(match[2])}
-        return lambda id, own: (
-            str(id if match[1] == "Id" else own.get(match[1], "")).lower() in values
-        )
+        return lambda own: str(own).lower() in values
     part = _plain(match[4]).lower()
-    return lambda id, own: part in str(own.get(match[3], "")).lower()
+    return lambda own: part in str(own).lower()
 
 
 def _plain(text: str) -> str:

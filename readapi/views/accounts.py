@@ -16,7 +16,7 @@ class AccountList(rankings.RankedList):
     """
 
     PARAMETERS = rankings.list_parameters("account")
-    EXPANSIONS = (*rankings.EXPANSIONS, "chances")
+    EXPANSIONS = (*rankings.EXPANSIONS, "chances", "closed_alarms")
     READS = ("account",)
     ranking = rankings.ACCOUNTS
 
@@ -35,6 +35,7 @@ class AccountDetail(ReadView):
         "chances",
         "features",
         "activation",
+        "closed_alarms",
         "notes",
     )
     READS = ("account",)

@@ -217,7 +217,7 @@ def test_all_expansions_at_once(read: Any) -> None:
         (
             "accounts/1",
             "insights, traits, segments, events, history, license_events, chances, features, "
-            "activation, notes",
+            "activation, closed_alarms, notes",
         ),
         ("users/1", "traits, segments, events, history, features, activation"),
         ("segments", "counts"),

@@ -1,12 +1,14 @@
 """Owners, tags, and notes in the read API and for assistants."""
 
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from access.trail.entries import COMMAND_LINE
 from access.work import accounts
-from engagement.models import Account, AccountWork, Product, Workspace
+from engagement.models import Account, AccountWork, AlarmWork, Product, Workspace
 from readapi.models import ApiToken
 from tests.engagement.history import NOON
 from tests.readapi.conftest import Reads
@@ -88,3 +90,44 @@ def test_notes_are_expanded_for_tokens_that_read_traits_of_users(
     ApiToken.objects.update(hides_user_traits=True)
     assert acme_reads(address, **query).status_code == 200
     assert acme_reads(address, **query, expand="notes").status_code == 403
+
+
+def test_the_results_of_alarms_are_expanded_in_lists_and_of_one_account(
+    acme_reads: Reads,
+    globex_reads: Reads,
+    acme_token: str,
+    workspace: Workspace,
+    initech: Account,
+) -> None:
+    def close(signal: str, day: int, result: str, **values: Any) -> None:
+        AlarmWork.objects.create(
+            product=initech.product,
+            workspace=workspace,
+            account=initech,
+            signal=signal,
+            since=date(2026, 9, day),
+            seen_on=date(2026, 9, day),
+            result=result,
+            closed_by="dana",
+            **values,
+        )
+
+    close("fall", 1, "saved", closed_at=NOON)
+    close("leaving", 2, "merged with another one", closed_at=NOON + timedelta(days=1))
+    # It is open.
+    close("rise", 3, "")
+    saved = {
+        **{"kind": "trend_down", "since": "2026-09-01", "result": "saved", "means": "good"},
+        "closed_at": "2026-09-24T12:00:00.000000Z",
+    }
+    query: dict[str, Any] = {"workspace_id": workspace.pk, "expand": "closed_alarms"}
+    address = f"/v2/accounts/{initech.pk}"
+    latest, first = acme_reads(address, **query).json()["data"]["closed_alarms"]
+    assert first == saved
+    assert (latest["kind"], latest["means"]) == ("users_leaving", "nothing")
+    records = acme_reads("/v2/accounts", **query).json()["data"]
+    assert [each["closed_alarms"] for each in records] == [[latest, first], [], []]
+    assert globex_reads(address, **query).status_code == 404
+    # A token that reads cannot close one.
+    writer = Client(headers={"authorization": f"Bearer {acme_token}"})
+    assert writer.post(address, {"result": "lost"}).status_code == 405

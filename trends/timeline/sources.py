@@ -217,7 +217,7 @@ def work_entries(about: Subject) -> Iterator[Entry]:
         words = Truncator(note.text).chars(MAX_OF_NOTE)
         who, key = f"{note.author}: {words}", str(note.pk)
         yield Entry(note.written_at.date(), EntryKind.WORK, "note", "Note", key, who)
-    for row in alarms.closed_of(about.score_set, about.subject.pk)[:MAX_OF_SOURCE]:
+    for row in alarms.closed_of(about.score_set, [about.subject.pk])[:MAX_OF_SOURCE]:
         text = f"{alarms.label(row.signal)} closed as “{row.result}”"
         key, who = f"{row.signal} {row.since}", f"by {row.closed_by}"
         yield Entry(row.closed_at.date(), EntryKind.WORK, "alarm_closed", text, key, who)
