@@ -58,10 +58,15 @@ _NEXT_STAMP: LiteralString = """
     ON CONFLICT (product_id) DO UPDATE SET stamp = c.stamp + 1
     RETURNING stamp
 """
+# Nearly always all are there. An upsert would lock each row first, which writes as much log again.
+_STAMP_AGAIN: LiteralString = """
+    UPDATE engagement_subjectchange SET stamp = %(stamp)s
+    WHERE product_id = %(product)s AND kind = %(kind)s AND subject_id = ANY(%(ids)b::bigint[])
+    RETURNING subject_id
+"""
 _STAMP: LiteralString = """
     INSERT INTO engagement_subjectchange (product_id, kind, subject_id, stamp)
     SELECT %(product)s, %(kind)s, id, %(stamp)s FROM unnest(%(ids)b::bigint[]) AS id
-    ON CONFLICT (product_id, kind, subject_id) DO UPDATE SET stamp = EXCLUDED.stamp
 """
 
 
@@ -71,9 +76,12 @@ def stamp(product_id: int, ids: dict[Scope, Collection[int]]) -> None:
         return
     ((stamp,),) = sql.fetch(_NEXT_STAMP, {"product": product_id})
     for scope, subject_ids in ids.items():
-        if subject_ids:
-            parameters = {"product": product_id, "kind": _KINDS[scope].value, "stamp": stamp}
-            sql.execute(_STAMP, {**parameters, "ids": sorted(subject_ids)})
+        if not subject_ids:
+            continue
+        parameters = {"product": product_id, "kind": _KINDS[scope].value, "stamp": stamp}
+        rows = sql.fetch(_STAMP_AGAIN, {**parameters, "ids": sorted(subject_ids)})
+        if new := set(subject_ids).difference(id for (id,) in rows):
+            sql.execute(_STAMP, {**parameters, "ids": sorted(new)})
 
 
 # --- Reading --------------------------------------------------------------------------------
