@@ -1,10 +1,15 @@
 """Files of Segment and PostHog arrive as their messages would have arrived."""
 
 import json
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.conf import settings
+from django.db import connection
 
 from engagement.models import Account, Event, Product, User
 from ingestion.bulk import formats, importing
@@ -180,3 +185,41 @@ def test_the_command_says_what_it_left_out(acme: Product, folder: Folder) -> Non
         "import_messages", "events.json", "--product", str(acme.pk), "--format", "segment"
     )
     assert "2 lines: 1 recorded; 1 left out, which are no user's." in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["segment", "posthog"])
+@pytest.mark.django_db(transaction=True)
+def test_a_killed_command_resumes_and_each_event_counts_once(
+    acme: Product, folder: Folder, format: str
+) -> None:
+    lines = 20_000
+    if format == "segment":
+        content = [segment("track", event="Opened", messageId=f"m-{n}") for n in range(lines)]
+    else:
+        content = [posthog("Opened") | {"uuid": f"u-{n}"} for n in range(lines)]
+    path = folder.write("events.json", json_lines(*content))
+    arguments = ["import_messages", path, "--product", str(acme.pk), "--format", format]
+    where = connection.settings_dict
+    terminal, theirs = os.openpty()
+    command = subprocess.Popen(
+        [sys.executable, "manage.py", *arguments],
+        cwd=settings.BASE_DIR,
+        env={
+            **os.environ,
+            "DATABASE_URL": f"postgresql://{where['USER']}@/{where['NAME']}?host={where['HOST']}",
+            "EDS_SECRET_KEY": "only-for-this-test" * 4,
+            "EDS_ENCRYPTION_KEYS": ",".join(map(str, settings.ENCRYPTION_KEYS)),
+        },
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = os.read(terminal, 1000).decode()
+    command.kill()
+    command.wait()
+    os.close(terminal)
+    assert "%" in shown and "lines" in shown
+    done = ImportedFile.objects.get().lines
+    assert 0 < done < lines
+    assert f"resuming after line {done:,}." in folder.run(*arguments)
+    assert Event.objects.count() == lines
