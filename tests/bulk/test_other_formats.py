@@ -214,12 +214,12 @@ def test_a_killed_command_resumes_and_each_event_counts_once(
         stderr=theirs,
     )
     os.close(theirs)
-    shown = os.read(terminal, 1000).decode()
+    progress = os.read(terminal, 1000).decode()
     command.kill()
     command.wait()
     os.close(terminal)
-    assert "%" in shown and "lines" in shown
-    done = ImportedFile.objects.get().lines
-    assert 0 < done < lines
-    assert f"resuming after line {done:,}." in folder.run(*arguments)
+    assert "%" in progress and "lines" in progress
+    imported = ImportedFile.objects.get().lines
+    assert 0 < imported < lines
+    assert f"resuming after line {imported:,}." in folder.run(*arguments)
     assert Event.objects.count() == lines
