@@ -31,6 +31,7 @@ _TABLES = (
     "engagement_accountengagement",
     "engagement_subjectchange",
     "engagement_searchentry",
+    "engagement_accountuse",
 )
 _SIZES: LiteralString = """
     SELECT (SELECT max(id) - min(id) + 1 FROM engagement_account WHERE product_id = %(product)s),
@@ -106,6 +107,13 @@ _COPIES: tuple[LiteralString, ...] = (
     SELECT product_id, kind,
         subject_id + %(copy)s::bigint * CASE kind WHEN 0 THEN %(accounts)s ELSE %(users)s END, stamp
     FROM template_subjectchange ORDER BY kind, subject_id
+    """,
+    # Not counted by a first night, which takes half an hour.
+    """
+    INSERT INTO engagement_accountuse (product_id, account_id, event_name_id, first_day, last_day)
+    SELECT product_id, account_id + %(copy)s::bigint * %(accounts)s, event_name_id, first_day,
+        last_day
+    FROM template_accountuse
     """,
 )
 # Accounts with a license, of several types, ends, and sizes.

@@ -165,7 +165,14 @@ def paths(person: Client, product: int) -> dict[str, str]:
             f"{kind}s, search in vain": f"{ranked}&q=nobody@example.com",
             f"{kind}, its page": f"{list_url}{subject}/change/",
             f"{kind}, its timeline": f"{list_url}{subject}/timeline/",
-            f"cohorts of {kind}s": f"{WORKSPACE.format(workspace)}cohorts/?subjects={kind}",
+            **{
+                name: f"{WORKSPACE.format(workspace)}cohorts/?subjects={kind}{query}"
+                for name, query in (
+                    (f"cohorts of {kind}s", ""),
+                    (f"cohorts of {kind}s, by event", f"&event={planting.EVENT}"),
+                    (f"cohorts of {kind}s, by trait", f"&trait={planting.TRAITS[kind]}"),
+                )
+            },
             **{
                 f"{kind}s, {insight}": f"{ranked}&insight={insight}"
                 for insight in INSIGHTS

@@ -10,6 +10,8 @@ _IS_PLANTED: LiteralString = """
     SELECT count(*) FROM engagement_feature WHERE product_id = %(product)s AND name = 'Archive'
 """
 RARE, COMMON = "Archive", "Boards"
+# What cohorts are asked about.
+EVENT, TRAITS = "Board_Viewed", {"account": "plan", "user": "role"}
 # Names of segments.
 USES_RARE, NEVER_COMMON = "Uses the archive", "Never opened a board"
 _PLANT: tuple[LiteralString, ...] = (
@@ -97,6 +99,32 @@ _PLANT: tuple[LiteralString, ...] = (
         ('Never opened a board',
          '[{"kind": "feature", "feature": "Boards", "operator": "never"}]')) AS k(name, conditions)
     WHERE w.product_id = %(product)s
+    """,
+    # As scoring notes late accounts.
+    """
+    INSERT INTO engagement_lateuse (product_id, account_id, day)
+    SELECT %(product)s, account_id, current_date - 60 FROM engagement_user
+    WHERE product_id = %(product)s AND id %% 20000 = 7 AND account_id IS NOT NULL
+    ON CONFLICT DO NOTHING
+    """,
+    # Rows of the last days lie behind all others, where a service writes them.
+    """
+    WITH moved AS (
+        DELETE FROM engagement_dailycount
+        WHERE product_id = %(product)s AND day >= current_date - 1 RETURNING *)
+    INSERT INTO engagement_dailycount SELECT * FROM moved
+    """,
+    "VACUUM engagement_dailycount",
+    # Who stays by an event, and by a trait, besides those that each workspace has.
+    """
+    INSERT INTO trends_storedcohorts (workspace_id, scope, event_name_id, trait, wanted_at)
+    SELECT w.id, k.scope, COALESCE(e.id, 0), k.trait, now()
+    FROM engagement_workspace w
+    CROSS JOIN (VALUES ('account', 'Board_Viewed', ''), ('user', 'Board_Viewed', ''),
+                       ('account', '', 'plan'), ('user', '', 'role')) AS k(scope, event, trait)
+    LEFT JOIN engagement_eventname e ON e.product_id = %(product)s AND e.name = k.event
+    WHERE w.product_id = %(product)s
+    ON CONFLICT DO NOTHING
     """,
     """
     ANALYZE outcomes_licenseoutcome, engagement_alarm, trends_dayfigures, trends_segmentmove,

@@ -16,7 +16,7 @@ from engagement.rules import filters
 from engagement.rules.rules import Rule
 from engagement.rules.texts import describe_rule
 from engagement.scores.formula import rounded_score
-from engagement.segments import counts
+from engagement.segments import counts, listed_features
 from engagement.segments import members as segments
 
 MEMBERS_SHOWN = 10
@@ -64,7 +64,8 @@ def preview_segment(workspace: Workspace, rule: Rule, stored: Segment | None = N
         reason = "This workspace has no scores yet. Reload the page in a moment."
         return Preview(rule.scope, reason=reason)
     rows = segments.engagement_rows(score_set, rule.scope).filter(
-        segments.members_filter(score_set, rule)
+        segments.members_filter(score_set, rule),
+        listed_features.candidates_filter(rule, score_set),
     )
     # What a page waits for, of a set whose counts take long.
     is_large = stored is not None and counts.counted_at(score_set) is not None

@@ -14,7 +14,9 @@ from engagement.models import (
     EventName,
     Feature,
     LateUse,
+    NeverUsed,
     Product,
+    ScoreSet,
     SubjectChange,
 )
 from engagement.recording.jobs import REATTRIBUTE
@@ -22,6 +24,8 @@ from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal.forgetting import forget
 from engagement.removal.jobs import ERASE_FORGOTTEN
 from engagement.rescoring.rescore import rescore
+from engagement.rules.rules import parse_rule
+from engagement.segments import listed_features, members
 from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, identify, tell, track
 from tests.jobs import run_job
@@ -64,12 +68,15 @@ def define_features(product: Product) -> None:
         features.set_events(feature, own)
 
 
+def at_two(today: date) -> datetime:
+    return datetime.combine(today, datetime.min.time(), NOON.tzinfo) + timedelta(hours=2)
+
+
 def night(product: Product, today: date) -> None:
     """Record and score what is left, let the day begin, and count the days before."""
     run_job(REATTRIBUTE, NOON)
-    at_two = datetime.combine(today, datetime.min.time(), NOON.tzinfo) + timedelta(hours=2)
-    rescore(at_two)
-    run_job(JOB, at_two)
+    rescore(at_two(today))
+    run_job(JOB, at_two(today))
 
 
 def names(product: Product) -> dict[tuple[int, int], str]:
@@ -126,10 +133,35 @@ def test_figures_agree_with_the_messages(
     for today, batch in ((TODAY, first), (TODAY + DAY, late), (TODAY + 2 * DAY, later)):
         history += batch
         tell(acme, *(history if today == TODAY else batch))
+        rescore(at_two(today))
+        assert_lists_agree(acme)
         night(acme, today)
     # What arrived after the day that it is about was counted in the night after it arrived.
     night(acme, TODAY + 3 * DAY)
     assert_agree(acme, history, TODAY + 3 * DAY)
+
+
+def listed(product: Product, operator: str, feature: str, *, found_first: bool) -> set[str]:
+    """The accounts of a list by the feature; or the members of a segment by it."""
+    rule = parse_rule(
+        {"conditions": [{"kind": "feature", "feature": feature, "operator": operator}]}, "account"
+    )
+    score_set = ScoreSet.objects.get(product=product, state="current")
+    matches = members.members_filter(score_set, rule)
+    if found_first:
+        matches &= listed_features.candidates_filter(rule, score_set)
+    rows = members.engagement_rows(score_set, "account").filter(matches)
+    return set(rows.values_list("account__external_id", flat=True))
+
+
+def assert_lists_agree(product: Product) -> None:
+    """Lists that find accounts first have the same ones."""
+    for operator in ("uses", "stopped", "never"):
+        for feature in FEATURES:
+            listed_ones, all_members = (
+                listed(product, operator, feature, found_first=first) for first in (True, False)
+            )
+            assert listed_ones == all_members, (operator, feature)
 
 
 def use(user: str, event: str, days: int) -> Message:
@@ -166,6 +198,37 @@ def test_a_feature_counts_who_did_any_of_its_events(acme: Product, history: list
     ]
     # Hooli stopped longer ago than that.
     assert reading.stopped(reports, TODAY, 5) == []
+
+
+def test_a_list_finds_its_accounts_before_it_ranks_them(
+    acme: Product, history: list[Message], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that came, began, or returned after the night, and after an edit."""
+    by_filter = {
+        (operator, feature): listed(acme, operator, feature, found_first=True)
+        for operator in ("uses", "stopped", "never")
+        for feature in FEATURES
+    }
+    assert by_filter == {
+        **{("uses", "Reports"): {"initech"}, ("uses", "Editing"): {"hooli"}},
+        **{("stopped", "Reports"): {"hooli"}, ("stopped", "Editing"): {"initech"}},
+        **{("never", "Reports"): set(), ("never", "Editing"): set()},
+    }
+    tell(acme, identify("eve", group="umbrella"), track("bob", "printed"), track("ann", "saved"))
+    rescore(NOON)
+    assert_lists_agree(acme)
+    assert listed(acme, "never", "Reports", found_first=True) == {"umbrella"}
+    features.set_events(Feature.objects.get(name="Reports"), ["printed"])
+    assert_lists_agree(acme)
+    night(acme, TODAY + DAY)
+    assert_lists_agree(acme)
+    assert NeverUsed.objects.filter(account_ids__isnull=False).count() == len(FEATURES)
+
+    monkeypatch.setattr(listed_features, "FEW", 0)
+    assert_lists_agree(acme)
+    night(acme, TODAY + 2 * DAY)
+    assert not NeverUsed.objects.filter(account_ids__len__gt=0).exists()
+    assert_lists_agree(acme)
 
 
 def test_an_edited_feature_is_counted_again(acme: Product, history: list[Message]) -> None:
