@@ -361,7 +361,7 @@ def test_a_column_or_filter_without_room_in_the_address_is_left_out_with_a_messa
     worst = {f"trait.{number}": ":" * 500 for number in range(4)}
     Account.objects.update(traits={str(number): ":" * 500 for number in range(4)})
     page = opened(root, "account", **worst)
-    (row,) = re.findall(r'field-name"><a href="([^"]*)"', page.content.decode())
+    (row,) = re.findall(r'field-name">.*?<a href="([^"]*)"', page.content.decode())
     assert 6_000 < len(row) < 8_000
     assert root.get(row.replace("&amp;", "&")).status_code == 200
 
