@@ -34,8 +34,8 @@ ROLE = "engagement"
 SUPERUSER = "postgres"
 # Bytes. The path of a Unix socket, with its file name, may have little more than 100.
 MAX_SOCKET_DIR_LENGTH = 85
-# Seconds. After a kill, PostgreSQL first replays up to 2 GB of WAL: 20 s on an idle machine, and four
-# times as long on a busy one.
+# Seconds. After a kill, PostgreSQL first replays up to 2 GB of WAL: 20 s on an idle machine, and
+# four times as long on a busy one.
 START_TIMEOUT = 300.0
 # Seconds to replay the WAL of a backup.
 RECOVERY_TIMEOUT = 6 * 3600.0
