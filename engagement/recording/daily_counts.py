@@ -18,13 +18,16 @@ _NO_DAY = date.max.toordinal() + 1
 
 _COUNTS: LiteralString = """
     unnest(
-        %(products)b::bigint[], %(users)b::bigint[], %(days)b::date[], %(names)b::bigint[],
+        %(products)b::bigint[], %(users)b::bigint[], %(days)b::integer[], %(names)b::bigint[],
         %(accounts)b::bigint[], %(counts)b::integer[], %(last)b::timestamptz[])
+        AS k(product_id, user_id, day, event_name_id, account_id, count, last_at)
 """
+_DAY: LiteralString = "date '0001-01-01' + (day - 1)"
 _ADD: LiteralString = f"""
     INSERT INTO engagement_dailycount AS d
         (product_id, user_id, day, event_name_id, account_id, count, last_at)
-    SELECT * FROM {_COUNTS}
+    SELECT product_id, user_id, {_DAY}, event_name_id, account_id, count, last_at
+    FROM {_COUNTS}
     ON CONFLICT (product_id, user_id, day, event_name_id, account_id) DO UPDATE
     SET count = d.count + EXCLUDED.count, last_at = GREATEST(d.last_at, EXCLUDED.last_at)
 """
@@ -41,8 +44,8 @@ def add(counts: CountsByKey) -> None:
 _SUBTRACT: LiteralString = f"""
     INSERT INTO engagement_dailycount AS d
         (product_id, user_id, day, event_name_id, account_id, count, last_at)
-    SELECT product_id, user_id, day, event_name_id, account_id, -count, last_at
-    FROM {_COUNTS} AS k(product_id, user_id, day, event_name_id, account_id, count, last_at)
+    SELECT product_id, user_id, {_DAY}, event_name_id, account_id, -count, last_at
+    FROM {_COUNTS}
     ON CONFLICT (product_id, user_id, day, event_name_id, account_id) DO UPDATE
     SET count = d.count + EXCLUDED.count
     RETURNING d.product_id, d.user_id, d.day, d.event_name_id, d.account_id,
@@ -132,8 +135,5 @@ def rescore_items(keys: Iterable[CountKey]) -> set[RescoreItem]:
 
 def _arrays(counts: CountsByKey) -> dict[str, list[Any]]:
     # Sorted by the key, so that two workers that count the same users cannot deadlock.
-    rows = [
-        (product, user, date.fromordinal(day), name, account, count, last)
-        for (product, user, day, name, account), (count, last) in sorted(counts.items())
-    ]
+    rows = [(*key, *count) for key, count in sorted(counts.items())]
     return sql.arrays(rows, "products", "users", "days", "names", "accounts", "counts", "last")

@@ -4,6 +4,7 @@ Everybody who is "undefined" would be one user. So such an id joins nobody and i
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +20,7 @@ PLACEHOLDERS = frozenset(
     }
 )
 _AROUND = " \t'\"`\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
+_USER_ID, _GROUP_ID = attrgetter("message.user_id"), attrgetter("message.group_id")
 
 
 def is_placeholder(id: str | None) -> bool:
@@ -39,8 +41,7 @@ class Split(NamedTuple):
 
 def split_placeholders(messages: Sequence[ReceivedMessage]) -> Split:
     """The messages without placeholders, and those that are about nobody without them."""
-    ids = {each.message.user_id for each in messages}
-    ids |= {each.message.group_id for each in messages}
+    ids = {*map(_USER_ID, messages), *map(_GROUP_ID, messages)}
     ids |= {each.message.previous_id for each in messages if type(each.message) is Alias}
     matches = {id for id in ids if is_placeholder(id)}
     split = Split([], [], {})

@@ -122,9 +122,9 @@ def _count_events(
         at, product, user_id = track.at, track.user[0], user.id
         name_id = rows.event_name_ids[track.event]
         number = track.id_number or user.id_number
+        id_number = None if number == user_id else number
         events.append(
-            (product, user_id, at, track.arrival, account_id, name_id, track.received_at)
-            + ((None,) if number == user_id else (number,))
+            (product, user_id, at, track.arrival, account_id, name_id, track.received_at, id_number)
         )
         key = (product, user_id, at.toordinal(), name_id, account_id or NO_ACCOUNT)
         count, last_at = counts.get(key, (0, at))
@@ -161,10 +161,15 @@ def _write_users(batch: Batch, rows: BatchRows) -> set[RescoreItem]:
     """Write the users. Returns those that a late message says were seen before: their days until
     something was done count from then on."""
     users = rows.users
-    lowered = {
-        rescore_queue.rescore_user(key[0], users[key].id, UNCHANGED)
+    earlier = [
+        (users[key], update.first_at)
         for key, update in batch.users.items()
-        if update.first_at.date() < users[key].first_seen_at.date()
+        if update.first_at < users[key].first_seen_at
+    ]
+    lowered = {
+        rescore_queue.rescore_user(user.product_id, user.id, UNCHANGED)
+        for user, first_at in earlier
+        if first_at.date() < user.first_seen_at.date()
     }
     states, updates = [], {}
     for key in rows.written_users:
@@ -179,9 +184,9 @@ def _write_users(batch: Batch, rows: BatchRows) -> set[RescoreItem]:
     # Rescoring raises last_seen_at of users who only have events, so that a busy user's row is not
     # rewritten in every batch. Lowering first_seen_at is rare, so it happens here.
     _lower_first_seen(
-        (users[key].id, users[key].product_id, update.first_at)
-        for key, update in batch.users.items()
-        if update.first_at < users[key].first_seen_at
+        (user.id, user.product_id, first_at)
+        for user, first_at in earlier
+        if first_at < user.first_seen_at
     )
     return lowered
 
