@@ -40,6 +40,8 @@ from harness.marketplace.server import Simulator
 from ingestion.log import last_24h
 from ingestion.models import DroppedMessage, DropReason
 from marketplace.connecting import DetailsRejected
+from marketplace.licenses import matching
+from marketplace.licenses.matching import Reason
 from marketplace.models import Connection, SyncRun
 from marketplace.status import health
 from tests.admin.rows import a_connection
@@ -50,6 +52,8 @@ from tests.start.folders import data_folder
 from tests.start.running import Up, survivors
 
 NOW = datetime(2026, 9, 24, 12, tzinfo=UTC)
+# Of the small demo; not all of them have a license.
+HOSTNAMES_OF = range(7, 11)
 State = Connection.State
 
 
@@ -149,9 +153,10 @@ def test_the_connected_products_customers_are_those_whose_licenses_are_served(
 
 
 @pytest.mark.django_db
-def test_the_demo_shows_evaluations_a_multi_instance_customer_and_a_token_that_ends_soon(
+def test_the_demo_shows_evaluations_hostnames_a_multi_instance_customer_and_a_token_that_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(demo, "HOSTNAMES_OF", HOSTNAMES_OF)
     monkeypatch.setattr(demo, "CONNECTED_SIZE", Size(max(EVALUATIONS) + 1, 60, days=5))
     monkeypatch.setattr(demo, "OTHER_PRODUCTS", {})
     monkeypatch.setattr(demo, "TRIALS", 0)
@@ -180,6 +185,18 @@ def test_the_demo_shows_evaluations_a_multi_instance_customer_and_a_token_that_e
         assert lent["am.tier"] == MULTI_INSTANCE_TIER and lent["am.tier.lentBy"]
     notice = health.expiry_notice(connection, NOW.date())
     assert notice is not None and notice.text.startswith("The API token expires in 20 days")
+    default = product.workspaces.select_related("scores").get(name="Default")
+    assert default.scores is not None
+    with_license = {record.get("cloudId") for record in records}
+    sites = [create_site(demo.SEED, number) for number in HOSTNAMES_OF]
+    by_hostname = {site.hostname: site.cloud_id for site in sites if site.cloud_id in with_license}
+    # What some apps send instead of the Cloud ID.
+    assert by_hostname
+    assert by_hostname == {
+        account.external_id: account.cloud_id
+        for account in matching.compare(default.scores).unlicensed
+        if account.reason is Reason.HOSTNAME
+    }
 
 
 def site_of(number: int) -> str:
