@@ -7,15 +7,17 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from console.lists.filters import list_filter
+from console.lists.filters import list_filter, list_rule
 from console.lists.state import ListState
 from core.database import sql
 from engagement.models import ScoreSet, Segment
 from engagement.orders import pages, storage
 from engagement.orders.columns import sorted_rows, with_facts
+from engagement.rules.rules import ActivationCondition
 from engagement.scopes import SubjectKind, get_kind
 from engagement.search import lookup
 from engagement.segments import counts
+from engagement.segments.activation import known_count
 
 # Limits of the statements that filter a large set: to sort it, and to count it.
 FILTER_TIMEOUT_SECONDS = 5.0
@@ -108,6 +110,10 @@ class ListQuery:
             count = counts.cached_insight_count(self.score_set, insight)
             if count is not None:
                 return count
+        match list_rule(self.state).conditions if is_single else ():
+            case [ActivationCondition() as condition]:
+                if count := known_count(condition, self.score_set, self.kind):
+                    return count
         try:
             with sql.statement_timeout(COUNT_TIMEOUT_SECONDS):
                 return self._matching_rows().count()

@@ -5,7 +5,6 @@ from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlencode
 
-import msgspec
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
@@ -26,14 +25,14 @@ from core import charts
 from core.database import sql
 from engagement import tasks
 from engagement.metric_names import Scope
-from engagement.models import Activation, Workspace
+from engagement.models import Workspace
 from engagement.rescoring import activation as building
 from engagement.rules.naming import segments_at_step
 from engagement.rules.steps import Step, describe_step, parse_steps
 from engagement.scopes import get_kind
 from engagement.scores import sampling
 from engagement.scores.activation import current
-from engagement.scores.activation_figures import Figures, WeekFigures, preview
+from engagement.scores.activation_figures import Figures, WeekFigures, preview, stored_figures
 from engagement.segments import counts
 from outcomes.statistics.estimates import Estimate
 from outcomes.statistics.rates import wilson
@@ -62,7 +61,7 @@ class ActivationPages(PageAdmin):
         if request.GET.get("progress"):
             text = progress or "Computed. Reload the page to see the figures."
             return JsonResponse({"text": text, "is_over": not progress})
-        figures = _figures(activation)
+        figures = stored_figures(activation)
         if "file" in request.GET:
             if activation is None or figures is None:
                 raise Http404
@@ -153,12 +152,6 @@ def _as_text(steps: Sequence[Step]) -> str:
 
 def _scope(request: HttpRequest) -> Scope:
     return "user" if request.GET.get("subjects") == "user" else "account"
-
-
-def _figures(activation: Activation | None) -> Figures | None:
-    return (
-        msgspec.convert(activation.figures, Figures) if activation and activation.figures else None
-    )
 
 
 def _lost_steps(

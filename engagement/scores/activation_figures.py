@@ -53,6 +53,12 @@ class Figures(msgspec.Struct, frozen=True):
         return self.steps[-1].reached
 
 
+def stored_figures(activation: Activation | None) -> Figures | None:
+    """The figures as they were counted last."""
+    stored = activation and activation.figures
+    return msgspec.convert(stored, Figures) if stored else None
+
+
 # Monday of the week or None before the weeks that count, done steps, whether it is too late for the
 # next one, and how many there are.
 Count: TypeAlias = tuple[date | None, int, bool, int]

@@ -15,6 +15,7 @@ from engagement.rules.rules import ActivationCondition, ActivationState
 from engagement.rules.steps import Step, parse_steps
 from engagement.scopes import SubjectKind
 from engagement.scores.activation import current
+from engagement.scores.activation_figures import stored_figures
 
 # Of as many, a list finds all before it ranks them.
 FEW = 20_000
@@ -38,6 +39,23 @@ def listed_activation_filter(
         return Q(AnyOf(F(kind.id_column), ArraySubquery(rows.values("subject_id"))))
     own = rows.filter(subject_id=OuterRef(kind.id_column)).values("reached")
     return Q(GreaterThanOrEqual(Subquery(own[:1]), 0))
+
+
+def known_count(
+    condition: ActivationCondition, score_set: ScoreSet, kind: SubjectKind
+) -> int | None:
+    """How many are in this state, as the figures say; None if they are few, to be counted."""
+    activation = current(score_set.workspace_id, kind.scope)
+    figures = stored_figures(activation)
+    if activation is None or figures is None:
+        return None
+    own = [
+        each.waiting if condition.state == "on_the_way" else each.late
+        for step, each in zip(parse_steps(activation.steps), figures.steps, strict=True)
+        if condition.step in (None, step.name)
+    ]
+    count = figures.activated if condition.state == "activated" else sum(own)
+    return count if count > FEW else None
 
 
 def _in_state(

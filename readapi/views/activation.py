@@ -8,7 +8,7 @@ from rest_framework.response import Response
 from engagement.metric_names import Scope
 from engagement.rules.steps import Step, describe_step, parse_steps
 from engagement.scores.activation import current
-from engagement.scores.activation_figures import Figures, StepFigures, WeekFigures
+from engagement.scores.activation_figures import Figures, StepFigures, WeekFigures, stored_figures
 from outcomes.statistics.rates import wilson
 from readapi import parameters, queries, rights
 from readapi.records import ActivationRecord, ActivationStep, ActivationWeek
@@ -33,11 +33,8 @@ class ActivationDetail(ReadView):
         rights.require_kinds(self.token, (scope,))
         workspace = queries.workspace(self.product, workspace_id)
         activation = current(workspace.pk, scope)
-        if activation is None or activation.figures is None:
-            figures, steps = None, []
-        else:
-            figures = msgspec.convert(activation.figures, Figures)
-            steps = parse_steps(activation.steps)
+        figures = stored_figures(activation)
+        steps = parse_steps(activation.steps) if activation and figures else []
         return self.record_response(_record(scope, steps, figures))
 
 

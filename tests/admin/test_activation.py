@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from access.models import TrailEntry
+from console.lists.rows import ListQuery
 from engagement.models import Account, Activation, Product, Segment, User
 from engagement.rescoring import activation
 from engagement.rescoring.jobs import ACTIVATION
@@ -83,6 +84,19 @@ def test_lists_of_many_walk_the_ranking(
         for state, name in (("activated", "initech"), ("stuck", "hooli"), ("on_the_way", "umb")):
             page = member.get(accounts + state).content.decode()
             assert [each for each in ("initech", "hooli", "umb") if f">{each}" in page] == [name]
+
+
+def test_of_many_a_list_says_the_number_of_the_funnel(
+    member: Client, funnel: str, acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounts = f"/admin/engagement/account/?workspace={acme.workspaces.get().pk}&p=2&activation="
+    states = ("activated", "stuck", "stuck-Save twice", "on_the_way", "on_the_way-Open")
+    monkeypatch.setattr(segments_by_steps, "FEW", 0)
+    with monkeypatch.context() as patch:
+        patch.delattr(ListQuery, "_matching_rows")
+        for state in states:
+            assert "1 account<" in member.get(accounts + state).content.decode()
+    assert "0 accounts<" in member.get(f"{accounts}stuck-Open").content.decode()
 
 
 def test_weeks_as_csv(member: Client, funnel: str) -> None:
