@@ -175,6 +175,11 @@ class EmbeddedPostgres:
 
     def initialise(self) -> None:
         """Create the cluster's files, unless they exist."""
+        if self._replacing.exists():
+            raise EmbeddedPostgresError(
+                "a restore ended before the database was in its place; "
+                "run `python manage.py restore` again."
+            )
         try:
             with self._kept_private(self.folder.parent):
                 if not self.is_initialised():
@@ -192,9 +197,26 @@ class EmbeddedPostgres:
                 f"status {error.returncode}). Is the disk full, or the folder not empty?"
             ) from error
 
+    def beside(self, name: str) -> "EmbeddedPostgres":
+        """Another cluster in the same data folder."""
+        return EmbeddedPostgres(self.folder.with_name(f".{self.folder.name}.{name}"), self.options)
+
+    @contextmanager
+    def being_replaced(self) -> Iterator[None]:
+        """Have no server start on the folder while the block runs, nor after a power cut or a kill
+        in the middle of it, until another one has run to its end."""
+        durable_files.replace(self._replacing, "")
+        yield
+        self._replacing.unlink()
+        durable_files.sync_folder(self.folder.parent)
+
+    @property
+    def _replacing(self) -> Path:
+        return self.folder.with_name(f".{self.folder.name}.replacing")
+
     def _create_files(self) -> None:
         """Create them beside their place, so that a power cut or a kill leaves all or none."""
-        new = EmbeddedPostgres(self.folder.with_name(f".{self.folder.name}.new"))
+        new = self.beside("new")
         shutil.rmtree(new.folder, ignore_errors=True)
         new.folder.mkdir(mode=0o700)
         new._wheel().ensure_pgdata_inited()

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -21,6 +23,7 @@ from config.local import backups
 from config.local.backups import BaseBackup
 from config.local.bucket import Bucket
 from config.local.postgres import EmbeddedPostgres, stop_process
+from config.management.commands import restore
 from harness.processes import until
 from tests.database import FAST
 
@@ -153,6 +156,52 @@ def test_a_database_is_restored_to_a_moment_and_to_the_end_of_the_archive(
     damage(backup.folder(root))
     with pytest.raises(CommandError, match="is damaged"):
         backups.verify(backup.folder(root))
+
+
+class Killed(BaseException):
+    """What a process does not live to handle."""
+
+
+@pytest.mark.slow
+def test_a_restore_that_is_killed_leaves_the_database_or_says_what_to_do(
+    folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, secrets = folder / "backups", folder / "data" / "secrets.json"
+    postgres = EmbeddedPostgres(folder / "data" / "postgres", FAST)
+    settings.DATA_DIR, settings.EMBEDDED_POSTGRES = folder / "data", postgres
+    with postgres.running():
+        secrets.write_text('{"planted": "key"}')
+        execute(postgres, "CREATE TABLE fruit (name text)")
+        archive = subprocess.Popen(backups.archive_command(postgres, root))
+        try:
+            until_archiving = "SELECT count(*) FROM pg_stat_replication"
+            until(lambda: execute(postgres, until_archiving) == [(1,)], "the archive to begin")
+            backups.take(postgres, root, datetime.now(UTC), secrets)
+        finally:
+            stop_process(archive, signal.SIGINT, timeout=10)
+        execute(postgres, "INSERT INTO fruit VALUES ('apple')")
+
+    def killed_after(module: ModuleType, name: str) -> None:
+        original = getattr(module, name)
+
+        def end(*arguments: Any) -> None:
+            original(*arguments)
+            raise Killed
+
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(module, name, end)
+            call_command("restore", "--from", str(root))
+
+    killed_after(backups, "restore")
+    with postgres.running():
+        assert execute(postgres, "SELECT name FROM fruit") == [("apple",)]
+    for name in ("_move_aside", "_restore_secrets"):
+        killed_after(restore, name)
+        with pytest.raises(CommandError, match=r"run `python manage\.py restore` again"):
+            postgres.initialise()
+    call_command("restore", "--from", str(root))
+    with postgres.running():
+        assert execute(postgres, "SELECT name FROM fruit") == []
 
 
 def until_archived(postgres: EmbeddedPostgres, position: str) -> None:

@@ -48,15 +48,20 @@ class Command(BaseCommand):
         postgres, backup = embedded_postgres(), backups.choose(root, name, at)
         with data_folder.lock_data_dir(settings.DATA_DIR):
             postgres.wait_until_free()
-            now = timezone.now().strftime(backups.NAME_FORMAT)
-            old_folder = _move_aside(postgres.folder, now)
+            new = postgres.beside("restored")
+            shutil.rmtree(new.folder, ignore_errors=True)
             try:
-                recovered = backups.restore(postgres, root, backup, at)
+                recovered = backups.restore(new, root, backup, at)
             except CommandError:
-                _move_back(old_folder, postgres.folder)
+                shutil.rmtree(new.folder, ignore_errors=True)
                 raise
-            if backup.has_secrets:
-                _restore_secrets(backup.folder(root) / backups.SECRETS, settings.DATA_DIR, now)
+            now = timezone.now().strftime(backups.NAME_FORMAT)
+            with postgres.being_replaced():
+                old_folder = _move_aside(postgres.folder, now)
+                new.folder.rename(postgres.folder)
+                if backup.has_secrets:
+                    _restore_secrets(backup.folder(root) / backups.SECRETS, settings.DATA_DIR, now)
+                durable_files.sync_folder(settings.DATA_DIR)
         last = f" and its last change of {recovered.isoformat()}" if recovered else ""
         self.stdout.write(f"Restored {backup.name}{last}.")
         if old_folder:
@@ -89,13 +94,6 @@ def _move_aside(folder: Path, now: str) -> Path | None:
     old_folder = folder.with_name(f"{folder.name}.before-{now}")
     folder.rename(old_folder)
     return old_folder
-
-
-def _move_back(old_folder: Path | None, folder: Path) -> None:
-    """Undo a restore that failed."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if old_folder:
-        old_folder.rename(folder)
 
 
 def _restore_secrets(source: Path, data_dir: Path, now: str) -> None:
