@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from django.contrib.postgres.fields import ArrayField
-from django.core.validators import MaxValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -35,7 +35,7 @@ class Extent(models.TextChoices):
 class ScheduledExportManager(models.Manager["ScheduledExport"]):
     def get_queryset(self) -> models.QuerySet["ScheduledExport"]:
         """Leaves the credentials out: only runs need them."""
-        return super().get_queryset().defer("access_key_id", "secret_access_key")
+        return super().get_queryset().defer("access_key_id", "secret_access_key", "password")
 
 
 class ScheduledExport(models.Model):
@@ -67,6 +67,12 @@ class ScheduledExport(models.Model):
     class StoreKind(models.TextChoices):
         S3 = "s3", "S3-compatible store"
         FOLDER = "folder", "Folder of the server"
+        POSTGRES = "postgres", "PostgreSQL"
+
+    class Tls(models.TextChoices):
+        VERIFIED = "verify-full", "With a verified certificate"
+        UNVERIFIED = "require", "With any certificate"
+        NONE = "disable", "Without TLS"
 
     product = models.ForeignKey(
         "engagement.Product", on_delete=models.CASCADE, related_name="scheduled_exports"
@@ -112,6 +118,20 @@ class ScheduledExport(models.Model):
     access_key_id: "models.TextField[str, str]" = EncryptedTextField(default="")
     secret_access_key: "models.TextField[str, str]" = EncryptedTextField(default="")
 
+    # Of a PostgreSQL.
+    host = models.CharField(max_length=253, blank=True, db_default="")
+    port = models.PositiveIntegerField(
+        default=5432, db_default=5432, validators=[MinValueValidator(1), MaxValueValidator(65535)]
+    )
+    database = models.CharField(max_length=63, blank=True, db_default="")
+    schema = models.CharField(max_length=63, blank=True, default="eds", db_default="eds")
+    user_name = models.CharField("user", max_length=63, blank=True, db_default="")
+    password: "models.TextField[str | None, str | None]" = EncryptedTextField(null=True)
+    tls = models.CharField(
+        "TLS", max_length=12, choices=Tls.choices, default=Tls.VERIFIED, db_default=Tls.VERIFIED
+    )
+    ca = models.TextField("certificate authority", blank=True, db_default="")
+
     cursor = models.JSONField(default=dict, editable=False)
     verified_at = models.DateTimeField(null=True, editable=False)
     next_run_at = models.DateTimeField(null=True, editable=False)
@@ -124,7 +144,7 @@ class ScheduledExport(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["product", "name"], name="export_name_per_product"),
             models.CheckConstraint(
-                condition=Q(store_kind__in=["s3", "folder"]), name="export_store_known"
+                condition=Q(store_kind__in=["s3", "folder", "postgres"]), name="export_store_known"
             ),
             models.CheckConstraint(
                 condition=Q(extent__in=["complete", "changes"]), name="export_extent_known"

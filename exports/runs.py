@@ -31,6 +31,8 @@ KIND = "write exports"
 LEASE = timedelta(seconds=60)
 # Longer than a store may take for a file.
 PUT_LEASE = timedelta(seconds=120)
+# Longer than a database may take for the merge of all parts.
+MERGE_LEASE = timedelta(seconds=640)
 # Pauses of 1, 4, 16, and 60 minutes. After the fifth failure in a row the run fails.
 BACKOFF = Backoff(timedelta(minutes=1), 4, timedelta(hours=1), give_up=5)
 CRASHED = "The worker ended in the middle of it, again and again. Its log says more."
@@ -40,7 +42,7 @@ State = ExportRun.State
 def register() -> None:
     """Register the times and the retention of runs. Their files stay in the store."""
     clocks.register(ScheduledExport, {"next_run_at": timedelta(days=8)})
-    ahead = {"due_at": clocks.NOW, "leased_until": 2 * PUT_LEASE}
+    ahead = {"due_at": clocks.NOW, "leased_until": 2 * MERGE_LEASE}
     clocks.register(ExportRun, ahead, {"state__in": ExportRun.UNFINISHED})
     lifetime = days("EXPORT_RUN_RETENTION_DAYS")
     retention.register(
@@ -88,6 +90,13 @@ def stop_unfinished(export: ScheduledExport, reason: str, now: datetime) -> None
             jobs.end(KIND, run.pk)
             ended = ExportRun.objects.filter(pk=run.pk, state__in=ExportRun.UNFINISHED)
             ended.update(state=State.STOPPED, finished_at=now, error=reason, lease=None)
+
+
+def write_everything(export: ScheduledExport, now: datetime, requested_by: str) -> None:
+    """End what is under way, and request a complete run."""
+    stop_unfinished(export, "Somebody asked for a complete run.", now)
+    ScheduledExport.objects.filter(pk=export.pk).update(cursor={})
+    request_run(export, now, requested_by)
 
 
 class Preview(NamedTuple):

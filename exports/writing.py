@@ -117,7 +117,9 @@ class _Writer:
 
     def _put(self, store: Store, name: str, content: bytes, *type: str) -> None:
         # So that no other worker writes the same file at the same time.
-        runs.renew(self._job, self._run, self._now(), runs.PUT_LEASE)
+        is_merge = type and self._run.export.store_kind == ScheduledExport.StoreKind.POSTGRES
+        lease = runs.MERGE_LEASE if is_merge else runs.PUT_LEASE
+        runs.renew(self._job, self._run, self._now(), lease)
         store.put(f"{self._run.folder}/{name}", content, *type)
 
 

@@ -75,18 +75,24 @@ def find_target(url: str, resolve: Resolver | None = None, length: int = MAX_URL
     Raises AddressForbidden, and OSError if the host cannot be resolved.
     """
     scheme, host, port, path = _split(url, length)
+    addresses = find_addresses(host, port, resolve)
+    if scheme == "http" and not all(map(is_in_allowed_network, addresses)):
+        raise AddressForbidden("The URL must begin with https://.")
+    return Target(scheme, host, port, path, tuple(map(str, addresses)))
+
+
+def find_addresses(host: str, port: int, resolve: Resolver | None = None) -> list[IPAddress]:
+    """The addresses of the host. Raises AddressForbidden if one of them is not allowed, and OSError
+    if the host cannot be resolved."""
     addresses = [ip_address(address) for address in (resolve or system_resolver)(host, port)]
     if not addresses:
         raise OSError(f"{host} has no address.")
-    for address in addresses:
-        if not is_allowed(address):
-            raise AddressForbidden(
-                f"{host} leads to a private or reserved address. Ask the operator to allow its "
-                "network with EDS_WEBHOOK_ALLOWED_NETWORKS."
-            )
-        if scheme == "http" and not is_in_allowed_network(address):
-            raise AddressForbidden("The URL must begin with https://.")
-    return Target(scheme, host, port, path, tuple(map(str, addresses)))
+    if not all(map(is_allowed, addresses)):
+        raise AddressForbidden(
+            f"{host} leads to a private or reserved address. Ask the operator to allow its "
+            "network with EDS_WEBHOOK_ALLOWED_NETWORKS."
+        )
+    return addresses
 
 
 def system_resolver(host: str, port: int) -> list[str]:

@@ -22,6 +22,7 @@ from exports.stores import StoreError, verify
 
 Kind, State = ScheduledExport.StoreKind, ExportRun.State
 LISTED_RUNS = 20
+_NO_FILE = "The test file could not be written."
 LEVELS = {
     State.WAITING: "quiet",
     State.RUNNING: "quiet",
@@ -38,6 +39,7 @@ follow(
         *("name", "segment__name", "view__name", "tables", "extent", "format"),
         *("schedule", "weekday", "hour", "is_enabled"),
         *("store_kind", "endpoint", "region", "bucket", "folder"),
+        *("host", "port", "database", "schema", "user_name", "tls", "ca"),
     ),
 )
 
@@ -46,7 +48,7 @@ follow(
 class ScheduledExportAdmin(OutboundFormAdmin):
     empty_text = (
         "There are no scheduled exports yet. One writes accounts, users, and "
-        "scores to files, every day or every week."
+        "scores to files or to a database, every day or every week."
     )
     credential_fields = SECRETS
     form = ScheduledExportForm
@@ -60,6 +62,7 @@ class ScheduledExportAdmin(OutboundFormAdmin):
     change_form_template = "admin/exports/export.html"
     extra_views = (
         ExtraView("run_now", permission="change", methods=("POST",)),
+        ExtraView("write_everything", permission="change", methods=("POST",)),
         ExtraView("verify", permission="change", methods=("POST",)),
         ExtraView("stop", permission="change", methods=("POST",)),
     )
@@ -95,11 +98,12 @@ class ScheduledExportAdmin(OutboundFormAdmin):
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         kind = Kind(obj.store_kind) if obj else _chosen_kind(request)
         store = STORE_FIELDS[kind]
-        what = ["name", "source", "tables", ("extent", "format"), ("schedule", "weekday", "hour")]
+        how: Any = "extent" if kind == Kind.POSTGRES else ("extent", "format")
+        what = ["name", "source", "tables", how, ("schedule", "weekday", "hour")]
         if obj and not self.has_change_permission(request, obj):
             # Django shows the stored names of the tables.
             what[1:3] = ["tables_label"]
-            return [*what, "is_enabled", *(name for name in store if name not in SECRETS)]
+            return [*what, "is_enabled", *(each for each in store if each not in SECRETS)]
         return [*([] if obj else [("workspace", "store_kind")]), *what, "is_enabled", *store]
 
     def get_form(
@@ -163,12 +167,19 @@ class ScheduledExportAdmin(OutboundFormAdmin):
     def page_actions(self, request: HttpRequest, obj: ScheduledExport) -> Sequence[PageAction]:
         if not self.has_change_permission(request, obj):
             return []
-        verify_action = PageAction("Verify", self.view_url("verify", obj), post=True)
+        label = "Try the connection" if obj.store_kind == Kind.POSTGRES else "Verify"
+        verify_action = PageAction(label, self.view_url("verify", obj), post=True)
         if obj.verified_at is None:
             return [verify_action]
         if _unfinished(obj):
             return [PageAction("Stop", self.view_url("stop", obj), post=True)]
-        return [PageAction("Run now", self.view_url("run_now", obj), post=True), verify_action]
+        run_now = PageAction("Run now", self.view_url("run_now", obj), post=True)
+        if not obj.cursor:
+            return [run_now, verify_action]
+        everything = PageAction(
+            "Write everything", self.view_url("write_everything", obj), post=True
+        )
+        return [run_now, everything, verify_action]
 
     def page_context(self, request: HttpRequest, obj: ScheduledExport) -> dict[str, Any]:
         latest = list(obj.runs.order_by("-id")[:LISTED_RUNS])
@@ -204,6 +215,18 @@ class ScheduledExportAdmin(OutboundFormAdmin):
             self.message_user(request, text, messages.WARNING)
         return redirect(self.view_url("change", export))
 
+    def write_everything_view(
+        self, request: HttpRequest, export: ScheduledExport
+    ) -> HttpResponseBase:
+        if export.verified_at is None:
+            self.message_user(request, "Verify the store first.", messages.ERROR)
+            return redirect(self.view_url("change", export))
+        runs.write_everything(export, timezone.now(), str(request.user))
+        self.log_change(request, export, "Requested a complete run.")
+        tasks.request_run()
+        self.message_user(request, "A complete run begins in a moment.", messages.SUCCESS)
+        return redirect(self.view_url("change", export))
+
     def stop_view(self, request: HttpRequest, export: ScheduledExport) -> HttpResponseBase:
         runs.stop_unfinished(export, f"Stopped by {request.user}.", timezone.now())
         self.log_change(request, export, "Stopped the run.")
@@ -213,20 +236,23 @@ class ScheduledExportAdmin(OutboundFormAdmin):
 
     def verify_view(self, request: HttpRequest, export: ScheduledExport) -> HttpResponseBase:
         self._verify(request, export)
-        self.log_change(request, export, "Wrote a test file.")
+        is_database = export.store_kind == Kind.POSTGRES
+        note = "Tried the connection." if is_database else "Wrote a test file."
+        self.log_change(request, export, note)
         _plan(export.pk)
         return redirect(self.view_url("change", export))
 
     def _verify(self, request: HttpRequest, export: ScheduledExport) -> None:
+        is_database = export.store_kind == Kind.POSTGRES
         try:
             verify(ScheduledExport.objects.defer(None).get(pk=export.pk))
         except (StoreError, DecryptionError) as error:
-            text = f"The test file could not be written. {error}"
-            self.message_user(request, text, messages.ERROR)
+            text = "The database cannot be used." if is_database else _NO_FILE
+            self.message_user(request, f"{text} {error}", messages.ERROR)
             return
         ScheduledExport.objects.filter(pk=export.pk).update(verified_at=timezone.now())
-        text = "A test file was written and deleted. The export can run."
-        self.message_user(request, text, messages.SUCCESS)
+        done = "The connection works." if is_database else "A test file was written and deleted."
+        self.message_user(request, f"{done} The export can run.", messages.SUCCESS)
 
 
 def _preview(request: HttpRequest, export: ScheduledExport) -> dict[str, Any]:
@@ -241,14 +267,18 @@ def _preview(request: HttpRequest, export: ScheduledExport) -> dict[str, Any]:
 
 
 def describe_store(export: ScheduledExport) -> str:
-    """Where the files go, in one line."""
+    """Where the rows go, in one line."""
     if export.store_kind == Kind.FOLDER:
         return f"Folder {store_path(export)}"
+    if export.store_kind == Kind.POSTGRES:
+        return f"PostgreSQL {store_path(export)}"
     return store_path(export)
 
 
 def store_path(export: ScheduledExport) -> str:
-    """What the paths of all files begin with."""
+    """What the paths of all files begin with, or the schema of a database."""
+    if export.store_kind == Kind.POSTGRES:
+        return f"{export.host}/{export.database}/{export.schema}"
     if export.store_kind == Kind.FOLDER:
         return "/".join(part for part in (f"product-{export.product_id}", export.folder) if part)
     place = export.endpoint.partition("://")[2] if export.endpoint else "AWS S3"

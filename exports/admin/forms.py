@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from django import forms
+from django.contrib.admin.utils import flatten
 
 from access.pages.reloads import RELOADS
 from access.pages.sources import SourceForm
@@ -12,19 +13,29 @@ from engagement.models import SavedView, Segment
 from exports import files, tables
 from exports.models import Extent, ScheduledExport, Table
 from exports.stores import folders
+from exports.stores.postgres import NEEDS
 from exports.stores.s3 import endpoint_url
 
 Kind, Format = ScheduledExport.StoreKind, ScheduledExport.Format
 STORE_FIELDS = {
     Kind.S3: ("endpoint", "region", "bucket", "folder", "access_key_id", "secret_access_key"),
     Kind.FOLDER: ("folder",),
+    Kind.POSTGRES: (("host", "port"), "database", "schema", "user_name", "password", "tls", "ca"),
 }
-SECRETS = ("access_key_id", "secret_access_key")
+SECRETS = ("access_key_id", "secret_access_key", "password")
+# Stored secrets are not sent to another place than the one that they were entered for.
+PLACES = {
+    Kind.S3: ("endpoint", "bucket"),
+    Kind.FOLDER: (),
+    Kind.POSTGRES: ("host", "port", "user_name", "tls", "ca"),
+}
 # Another export follows if one of these changes: its next run is a complete one.
 WHAT = {"source", "tables", "format", "extent"}
 MAX_EXPORTS = 20
 _FOLDER = re.compile(r"[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*", re.ASCII)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
+_SCHEMA = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+_HOST = re.compile(r"[A-Za-z0-9._:-]+", re.ASCII)
 _REGION = re.compile(r"[a-z0-9-]+", re.ASCII)
 NO_FOLDER = (
     "This server offers no folder. Choose a bucket, or ask the operator to set EDS_EXPORT_FOLDER."
@@ -47,6 +58,7 @@ class ScheduledExportForm(SourceForm):
     secret_access_key = forms.CharField(
         max_length=200, label="Secret access key", widget=forms.PasswordInput
     )
+    password = forms.CharField(max_length=500, widget=forms.PasswordInput)
 
     class Meta:
         model = ScheduledExport
@@ -65,13 +77,19 @@ class ScheduledExportForm(SourceForm):
             "region",
             "bucket",
             "folder",
+            *("host", "port", "database", "schema", "user_name", "tls", "ca"),
         ]
-        widgets = {"store_kind": forms.Select(attrs=RELOADS)}
+        widgets = {
+            "store_kind": forms.Select(attrs=RELOADS),
+            "ca": forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        }
         labels = {"weekday": "Day, if every week", "store_kind": "To"}
         help_texts = {
             "endpoint": "For example https://storage.example.com. Empty for AWS.",
             "region": "For example eu-central-1. Empty for us-east-1.",
             "bucket": "Empty if the endpoint names it.",
+            "schema": "For this export alone. It is created if the user may do so.",
+            "ca": "In PEM, if no public authority has signed the certificate of the database.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -91,10 +109,12 @@ class ScheduledExportForm(SourceForm):
         if "folder" in self.fields:
             self.fields["folder"].help_text = FOLDER_HELP[kind]
             self.fields["folder"].label = "Prefix" if kind == Kind.S3 else "Folder"
+        for name in {"host", "database", "schema", "user_name"} & set(fields):
+            fields[name].required = True
         for name in SECRETS:
             field = self.fields[name]
             field.widget.attrs |= {"class": "vTextField", "autocomplete": "off"}
-            if kind != Kind.S3:
+            if name not in flatten(STORE_FIELDS[kind]):
                 del self.fields[name]
             elif self.instance.pk:
                 field.required, field.help_text = False, KEEP_HELP
@@ -144,6 +164,24 @@ class ScheduledExportForm(SourceForm):
             raise forms.ValidationError("A region is like eu-central-1.")
         return region
 
+    def clean_schema(self) -> str:
+        schema: str = self.cleaned_data["schema"].strip()
+        if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+            raise forms.ValidationError(
+                "Use lowercase letters, digits, and underscores, and begin with a letter."
+            )
+        return schema
+
+    def clean_host(self) -> str:
+        host: str = self.cleaned_data["host"].strip()
+        try:
+            check_url(f"https://{host}/")
+        except AddressForbidden:
+            host = ""
+        if not _HOST.fullmatch(host):
+            raise forms.ValidationError("Enter a name or an address, such as db.example.com.")
+        return host
+
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         workspace = cleaned.get("workspace")
@@ -157,9 +195,19 @@ class ScheduledExportForm(SourceForm):
             self._check_source(cleaned)
         if "endpoint" in cleaned:
             self._check_endpoint(cleaned)
+        if self.chosen_kind() == Kind.POSTGRES and "tables" in cleaned:
+            self._check_needs(set(cleaned["tables"]))
         if self.instance.pk:
             self._require_new_keys(cleaned)
         return cleaned
+
+    def _check_needs(self, chosen: set[str]) -> None:
+        """Who is forgotten leaves the database by the tables of accounts and users."""
+        for table in sorted(chosen & NEEDS.keys()):
+            for needed in NEEDS[table]:
+                if needed not in chosen:
+                    text = f"Choose {Table(needed).label}, too: {Table(table).label} needs it, so "
+                    self.add_error("tables", text + "that who is forgotten leaves the database.")
 
     def _check_source(self, cleaned: dict[str, Any]) -> None:
         try:
@@ -192,11 +240,11 @@ class ScheduledExportForm(SourceForm):
             self.add_error("endpoint", str(error))
 
     def _require_new_keys(self, cleaned: dict[str, Any]) -> None:
-        """Stored keys are not sent to another place than the one that they were entered for."""
-        is_elsewhere = {"endpoint", "bucket"} & set(self.changed_data)
+        places = set(PLACES[self.chosen_kind()]) & set(self.changed_data)
         for name in SECRETS:
-            if is_elsewhere and name in self.fields and not cleaned.get(name):
-                self.add_error(name, "Enter it again for the other endpoint or bucket.")
+            if places and name in self.fields and not cleaned.get(name):
+                what = "host, user, or TLS" if name == "password" else "endpoint or bucket"
+                self.add_error(name, f"Enter it again for the other {what}.")
 
     def new_values(self) -> dict[str, Any]:
         """The values to save: without keys that were left empty."""
@@ -209,7 +257,7 @@ class ScheduledExportForm(SourceForm):
     @property
     def has_new_store(self) -> bool:
         changed = set(self.changed_data)
-        names = {name for fields in STORE_FIELDS.values() for name in fields}
+        names = {name for fields in STORE_FIELDS.values() for name in flatten(fields)}
         return not self.instance.pk or bool(
             {name for name in changed & names if name not in SECRETS or self.cleaned_data[name]}
         )
@@ -217,4 +265,5 @@ class ScheduledExportForm(SourceForm):
     @property
     def is_another_export(self) -> bool:
         """Whether files written before do not fit those written from now on."""
-        return bool({*WHAT, "endpoint", "bucket", "folder"} & set(self.changed_data))
+        names = {*WHAT, "endpoint", "bucket", "folder", "host", "port", "database", "schema"}
+        return bool(names & set(self.changed_data))

@@ -1,10 +1,11 @@
-"""Where files go: a folder of the server, or a bucket."""
+"""Where rows go: files to a folder of the server or to a bucket, or into a PostgreSQL."""
 
 from typing import Protocol
 
 from exports.models import ScheduledExport
 from exports.stores.errors import StoreError
 from exports.stores.folders import FolderStore
+from exports.stores.postgres import PostgresStore
 from exports.stores.s3 import PUT_SECONDS, S3Store
 
 __all__ = ["Store", "StoreError", "open_store", "verify"]
@@ -28,6 +29,8 @@ def open_store(export: ScheduledExport, seconds: float = PUT_SECONDS) -> Store:
     these *seconds*."""
     if export.store_kind == ScheduledExport.StoreKind.FOLDER:
         return FolderStore(export.product_id, export.folder)
+    if export.store_kind == ScheduledExport.StoreKind.POSTGRES:
+        return _mirror(export)
     return S3Store(
         endpoint=export.endpoint,
         region=export.region,
@@ -39,8 +42,27 @@ def open_store(export: ScheduledExport, seconds: float = PUT_SECONDS) -> Store:
     )
 
 
+def _mirror(export: ScheduledExport) -> PostgresStore:
+    return PostgresStore(
+        host=export.host,
+        port=export.port,
+        database=export.database,
+        schema=export.schema,
+        user=export.user_name,
+        password=export.password or "",
+        tls=export.tls,
+        ca=export.ca,
+        # Ids are the same in other installations.
+        origin=f"{export.pk} since {export.created_at:%Y-%m-%dT%H:%M:%S.%f}",
+    )
+
+
 def verify(export: ScheduledExport) -> None:
-    """Write a file into the export's store and delete it. Raises StoreError."""
+    """Write a file into the export's store and delete it, or try the database. Raises
+    StoreError."""
+    if export.store_kind == ScheduledExport.StoreKind.POSTGRES:
+        _mirror(export).check(_TEST_SECONDS)
+        return
     store, name = open_store(export, seconds=_TEST_SECONDS), f"eds-test-{export.pk}.txt"
     store.put(name, _TEST, "text/plain")
     store.delete(name)

@@ -139,7 +139,11 @@ def secrets(acme: Product, globex: Product) -> dict[str, str]:
     """One stored secret of each kind, by column."""
     marketplace = a_connection(acme, secret_user_name="me@example.com")
     hook = a_destination(acme)
-    keys = {"access_key_id": "planted-id", "secret_access_key": "planted-secret"}
+    keys = {
+        "access_key_id": "planted-id",
+        "secret_access_key": "planted-secret",
+        "password": "planted-password",
+    }
     an_export(acme, **keys)
     crm = a_destination_of_records(acme)
     login = AdminUser.objects.create_user("maya")
@@ -238,7 +242,7 @@ def test_secrets_whose_key_is_lost_are_reported_and_kept(
     secrets: dict[str, str], settings: Settings
 ) -> None:
     right, settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS, [Fernet.generate_key().decode()]
-    with pytest.raises(CommandError, match="11 secrets cannot be decrypted"):
+    with pytest.raises(CommandError, match="12 secrets cannot be decrypted"):
         rotate()
     settings.ENCRYPTION_KEYS = right
     assert read_all() == secrets

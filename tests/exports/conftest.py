@@ -7,6 +7,7 @@ import pytest
 from pytest_django import Settings
 
 from exports import writing
+from tests.exports.mirror import Mirror, running_mirror
 from tests.exports.rows import MemoryStore
 from tests.notifications.rows import Clock
 
@@ -75,3 +76,17 @@ def bucket(s3_server: str, settings: Settings) -> Iterator[Bucket]:
     requests.post(f"{s3_server}/moto-api/reset-auth", data="0", timeout=10)
     yield Bucket(s3_server, "warehouse", key["AccessKeyId"], key["SecretAccessKey"])
     requests.post(f"{s3_server}/moto-api/reset-auth", data="inf", timeout=10)
+
+
+@pytest.fixture(scope="session")
+def mirror_server() -> Iterator[Mirror]:
+    with running_mirror() as server:
+        yield server
+
+
+@pytest.fixture
+def mirror(mirror_server: Mirror, settings: Settings) -> Mirror:
+    """A PostgreSQL of somebody else, in a network that the operator has allowed."""
+    settings.WEBHOOK_ALLOWED_NETWORKS = [ip_network("127.0.0.0/8")]
+    mirror_server.empty()
+    return mirror_server
