@@ -13,6 +13,7 @@ from config.web import error_pages, guides, static_files
 from console import pages as console_pages
 from console.site import ServiceAdminSite
 from ingestion.forget_requests import ForgetView
+from notifications import hooks
 from notifications.views import ConfirmEmailView, UnsubscribeView
 from readapi import views as readapi
 from readapi.mcp.views import McpView
@@ -97,6 +98,9 @@ urlpatterns = [
         name="v2_segment_members",
     ),
     path("v2/license-events", readapi.LicenseEventList.as_view(), name="v2_license_events"),
+    path("v2/hooks", readapi.HookList.as_view(hooks=hooks), name="v2_hooks"),
+    path("v2/hooks/samples", readapi.HookSamples.as_view(hooks=hooks), name="v2_hook_samples"),
+    path("v2/hooks/<int:hook_id>", readapi.HookDetail.as_view(hooks=hooks), name="v2_hook"),
     path("v1/accounts", readapi.LegacyAccountView.as_view(), name="v1_accounts"),
     path("mcp", McpView.as_view(report_health=mcp_health.report_health), name="mcp"),
     # After all API paths.

@@ -56,6 +56,10 @@ class ApiTokenForm(CredentialForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
+        if cleaned.get("manages_hooks"):
+            # A process of the release before, which knows no hook tokens, refuses it, too.
+            nothing = {"reads": ApiToken.Reads.NOTHING, "may_use_mcp": False}
+            cleaned |= nothing | {"may_read_metrics": False}
         # An unchanged choice may have deleted workspaces. Without them it would mean all.
         if "workspaces" in self.changed_data and "workspaces" in cleaned:
             workspaces = cleaned["workspaces"]
@@ -74,7 +78,7 @@ class ApiTokenAdmin(CredentialAdmin):
     EDITED: ClassVar[list[str]] = [
         *CredentialAdmin.EDITED,
         *("reads", "hides_user_traits", "workspaces", "may_use_mcp", "may_read_metrics"),
-        "networks",
+        *("manages_hooks", "networks"),
     ]
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:

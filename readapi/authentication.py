@@ -26,16 +26,24 @@ TOKEN_EXPIRED = "This read token has expired. A manager of the product can exten
 class BearerTokenAuthentication(BaseAuthentication):
     """Sets ``request.auth`` to the live ApiToken that the request carries."""
 
+    for_hooks = False
+
     def authenticate(self, request: Request) -> tuple[None, ApiToken]:
-        return None, authenticate(request._request)
+        return None, authenticate(request._request, self.for_hooks)
 
     def authenticate_header(self, request: Request) -> str:
         return SCHEME
 
 
-def authenticate(request: HttpRequest) -> ApiToken:
+class HookTokenAuthentication(BearerTokenAuthentication):
+    """Sets ``request.auth`` to a token that manages hooks."""
+
+    for_hooks = True
+
+
+def authenticate(request: HttpRequest, for_hooks: bool = False) -> ApiToken:
     """The live token of the request. Raises AuthenticationFailed, or Forbidden if the token may not
-    be used from the client's address."""
+    be used from the client's address, or for this."""
     secret = credentials.bearer(request.META.get("HTTP_AUTHORIZATION", ""))
     if not secret:
         raise AuthenticationFailed(TOKEN_MISSING)
@@ -52,6 +60,7 @@ def authenticate(request: HttpRequest) -> ApiToken:
         reason = "not allowed from this address"
         security_log.log_token_rejected(request, reason, subject, lambda: token.pk)
         raise
+    rights.require_use(token, for_hooks)
     record_use(token, address, now)
     return token
 

@@ -41,6 +41,7 @@ class ApiToken(Credential):
         "workspace_ids",
         "may_use_mcp",
         "may_read_metrics",
+        "manages_hooks",
         "networks",
     )
 
@@ -62,6 +63,12 @@ class ApiToken(Credential):
         default=False,
         db_default=False,
         help_text="Operational metrics of the whole service. Only superusers grant this.",
+    )
+    manages_hooks = models.BooleanField(
+        "hook token",
+        default=False,
+        db_default=False,
+        help_text="For Zapier, n8n, and the like: it adds and removes hooks, and reads nothing.",
     )
     networks = ArrayField(
         models.CharField(max_length=50, validators=[validate_network]),

@@ -36,6 +36,14 @@ def require_address(token: ApiToken, address: str) -> None:
         raise Forbidden("address_not_allowed", "This read token may not be used from your address.")
 
 
+def require_use(token: ApiToken, for_hooks: bool) -> None:
+    """A hook token may do nothing else, and no other one may use hooks."""
+    if for_hooks and not token.manages_hooks:
+        raise Forbidden(*_denied("manage hooks"))
+    if token.manages_hooks and not for_hooks:
+        raise Forbidden("insufficient_rights", "This is a hook token. It reads nothing.")
+
+
 def require_kinds(token: ApiToken, kinds: Collection[Scope]) -> None:
     """The token must read all of these; any of both, if there are none."""
     readable = readable_kinds(token)

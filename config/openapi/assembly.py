@@ -9,13 +9,14 @@ import msgspec
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
-from config.openapi import forgetting, reading, sdk_settings, sending, validating, webhooks
+from config.openapi import forgetting, hooks, reading, sdk_settings, sending, validating, webhooks
 from config.openapi.pieces import Json
 from ingestion.forget_requests import ForgetView
 from ingestion.sdk_settings import SdkSettingsView
 from ingestion.views import IngestionView, ValidationView
 from readapi.views import UnknownPathView
 from readapi.views.base import ReadView
+from readapi.views.hooks import HookView
 
 ABOUT = """
 Send users, accounts, and events. Read ranked accounts and users, segments, and what each score is
@@ -43,6 +44,7 @@ TAGS = [
     {"name": "Users", "description": "List, look up, and read users."},
     {"name": "Segments", "description": "Named rules and their current members."},
     {"name": "Licenses", "description": "What happened to the licenses of accounts."},
+    {"name": "Hooks", "description": "Webhooks that tools such as Zapier and n8n add themselves."},
     {"name": "Forgetting", "description": "Erase users and accounts on request."},
     {
         "name": "Segment-compatible",
@@ -59,12 +61,16 @@ Endpoint: TypeAlias = tuple[str, str, str, Callable[..., Any]]
 class TableAutoSchema(AutoSchema):
     """Describes a view by the tables of this package. Raises KeyError for a view without a row."""
 
-    def get_operation(self, path: str, *args: Any, **kwargs: Any) -> Json | None:
+    def get_operation(
+        self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any
+    ) -> Json | None:
         view = self.view
         if isinstance(view, UnknownPathView):
             return None
         if isinstance(view, ReadView):
             return reading.describe(type(view), path)
+        if isinstance(view, HookView):
+            return hooks.OPERATIONS[type(view), method.lower()]
         if isinstance(view, ForgetView):
             return forgetting.OPERATION
         if isinstance(view, SdkSettingsView):
@@ -145,11 +151,13 @@ def add_components(result: Json, **_: Any) -> Json:
             | sending.SCHEMAS
             | validating.SCHEMAS
             | forgetting.SCHEMAS
+            | hooks.SCHEMAS
             | webhooks.schemas(),
             "securitySchemes": {
                 "ingestionKey": sending.SECURITY_SCHEME,
                 "readToken": reading.SECURITY_SCHEME,
                 "forgetKey": forgetting.SECURITY_SCHEME,
+                "hookToken": hooks.SECURITY_SCHEME,
             },
         },
     }

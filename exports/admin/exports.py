@@ -251,8 +251,8 @@ class ScheduledExportAdmin(OutboundFormAdmin):
             self.message_user(request, f"{text} {error}", messages.ERROR)
             return
         ScheduledExport.objects.filter(pk=export.pk).update(verified_at=timezone.now())
-        done = "The connection works." if is_database else "A test file was written and deleted."
-        self.message_user(request, f"{done} The export can run.", messages.SUCCESS)
+        works = "The connection works." if is_database else "A test file was written and deleted."
+        self.message_user(request, f"{works} The export can run.", messages.SUCCESS)
 
 
 def _preview(request: HttpRequest, export: ScheduledExport) -> dict[str, Any]:

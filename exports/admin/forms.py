@@ -201,12 +201,12 @@ class ScheduledExportForm(SourceForm):
             self._require_new_keys(cleaned)
         return cleaned
 
-    def _check_needs(self, chosen: set[str]) -> None:
+    def _check_needs(self, tables_to_write: set[str]) -> None:
         """Who is forgotten leaves the database by the tables of accounts and users."""
-        for table in sorted(chosen & NEEDS.keys()):
-            for needed in NEEDS[table]:
-                if needed not in chosen:
-                    text = f"Choose {Table(needed).label}, too: {Table(table).label} needs it, so "
+        for table in sorted(tables_to_write & NEEDS.keys()):
+            for other in NEEDS[table]:
+                if other not in tables_to_write:
+                    text = f"Choose {Table(other).label}, too: {Table(table).label} needs it, so "
                     self.add_error("tables", text + "that who is forgotten leaves the database.")
 
     def _check_source(self, cleaned: dict[str, Any]) -> None:

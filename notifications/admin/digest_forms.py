@@ -103,7 +103,7 @@ class DigestForm(SourceForm):
             address = self._reader.email or "your login has no email address yet"
             is_self = self._reader == self.request.user
             yield OWN, f"{'You' if is_self else self._reader} ({address})"
-        rows = Destination.objects.filter(product=digest.product_id, owner=None)
+        rows = Destination.objects.filter(product=digest.product_id, owner=None, is_hook=False)
         if digest.product_id not in request_access(self.request).managed:
             rows = rows.filter(pk=digest.destination_id)
         for row in rows.exclude(kind=Destination.Kind.WEBHOOK):

@@ -103,7 +103,7 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
         same = Destination.objects.filter(product=product, name=cleaned.get("name"))
         if product and same.exclude(pk=self.instance.pk).exists():
             self.add_error("name", "This product already has a destination with this name.")
-        shared = Destination.objects.filter(owner=None)
+        shared = Destination.objects.filter(owner=None, is_hook=False)
         if not self.instance.pk and _has_all(shared, product, MAX_DESTINATIONS):
             text = f"A product can have at most {MAX_DESTINATIONS} destinations."
             self.add_error(None, f"{text} Delete one that nobody needs.")
@@ -210,7 +210,9 @@ class SubscriptionForm(ReloadingForm):
         ]
         fields["trigger"].choices = trigger_choices()
         # Those of one person get digests only.
-        destinations = Destination.objects.filter(product=workspace.product_id, owner=None)
+        destinations = Destination.objects.filter(
+            product=workspace.product_id, owner=None, is_hook=False
+        )
         new = [(f"{NEW}{kind}", f"New: {label} …") for kind, label in offered_kinds()]
         fields["destination"].choices = [
             ("", "Choose where"),
@@ -247,7 +249,7 @@ class SubscriptionForm(ReloadingForm):
         cleaned = super().clean() or self.cleaned_data
         product = self.place.product_id if self.place else None
         if not self.instance.pk and _has_all(
-            Subscription.objects.all(), product, MAX_SUBSCRIPTIONS
+            Subscription.objects.filter(destination__is_hook=False), product, MAX_SUBSCRIPTIONS
         ):
             text = f"A product can have at most {MAX_SUBSCRIPTIONS} subscriptions."
             self.add_error(None, f"{text} Delete one that nobody needs.")

@@ -57,7 +57,8 @@ def request_content(destination: Destination, messages: Sequence[OutboxMessage])
             return _slack(messages, destination.site_url)
         case Destination.Kind.TEAMS:
             return _teams(messages, destination.site_url)
-    return messages[0].payload
+    # Tools that read no headers tell messages apart by it.
+    return {"id": messages[0].message_id, **messages[0].payload}
 
 
 # --- Chats ----------------------------------------------------------------------------------

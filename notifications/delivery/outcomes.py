@@ -52,6 +52,10 @@ def record(
             _clear_failures(locked_destination)
         else:
             _note_failure(locked_destination, result, now)
+        if result.status == GONE and locked_destination.is_hook:
+            # The tool that added it can never remove it any more.
+            locked_destination.delete()
+            return False
     return locked_destination.retry_at is None
 
 

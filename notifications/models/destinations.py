@@ -29,7 +29,8 @@ class Destination(models.Model):
     Each failed attempt puts the next one to this destination off until ``retry_at``; ``failures``
     counts those in a row, since ``failing_since``. A worker that delivers holds the lease ``lease``
     until ``leased_until``. ``served_at`` is its last turn. ``site_url`` is where its managers reach
-    the admin, for links in messages. With an ``owner``, it is the email address of that login.
+    the admin, for links in messages. With an ``owner``, it is the email address of that login. A
+    hook was added by a program, which removes it, too (``notifications.hooks``).
     """
 
     class Kind(models.TextChoices):
@@ -71,6 +72,7 @@ class Destination(models.Model):
         db_constraint=False,
         related_name="+",
     )
+    is_hook = models.BooleanField(default=False, db_default=False, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     site_url = models.CharField(max_length=300, blank=True, editable=False)
 

@@ -9,6 +9,7 @@ from readapi.views.changes import ChangesDetail
 from readapi.views.cohorts import CohortList
 from readapi.views.features import FeatureList
 from readapi.views.forecasts import ForecastList
+from readapi.views.hooks import HookDetail, HookList, HookSamples
 from readapi.views.legacy import LegacyAccountView
 from readapi.views.license_events import LicenseEventList
 from readapi.views.segments import SegmentDetail, SegmentList, SegmentMembers
@@ -29,6 +30,9 @@ __all__ = [
     "CohortList",
     "FeatureList",
     "ForecastList",
+    "HookDetail",
+    "HookList",
+    "HookSamples",
     "LegacyAccountView",
     "LicenseEventList",
     "SegmentDetail",

@@ -34,7 +34,7 @@ OWN_VIEWS = {
     "notifications_destination": ["test", "rotate", "end_rotation", "pause"],
     "notifications_digest": ["preview"],
     "notifications_outboxmessage": ["send_again"],
-    "exports_scheduledexport": ["run_now", "verify", "stop"],
+    "exports_scheduledexport": ["run_now", "write_everything", "verify", "stop"],
     "destinations_recorddestination": [
         *("start", "pause", "dry_run", "send_now", "read_fields", "links"),
     ],

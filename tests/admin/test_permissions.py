@@ -164,6 +164,7 @@ OWN_VIEWS = {
     },
     "destinations_recordrun_retry": For.CONNECTORS,
     "exports_scheduledexport_run_now": For.MANAGERS,
+    "exports_scheduledexport_write_everything": For.MANAGERS,
     "exports_scheduledexport_verify": For.MANAGERS,
     "exports_scheduledexport_stop": For.MANAGERS,
 }

@@ -74,6 +74,8 @@ def test_reading_needs_a_token_and_sending_a_key(described: dict[str, Any]) -> N
         method, path, spec = operation
         if is_settings(operation):
             assert spec["security"] == [], path
+        elif path.startswith("/v2/hooks"):
+            assert spec["security"] == [{"hookToken": []}], path
         elif method == "get":
             assert spec["security"] == [{"readToken": []}], path
         elif path.startswith("/v1/"):
@@ -83,7 +85,7 @@ def test_reading_needs_a_token_and_sending_a_key(described: dict[str, Any]) -> N
         else:
             assert {"ingestionKey": []} in spec["security"], path
     schemes = described["components"]["securitySchemes"].keys()
-    assert schemes == {"readToken", "ingestionKey", "forgetKey"}
+    assert schemes == {"readToken", "ingestionKey", "forgetKey", "hookToken"}
 
 
 def test_no_component_is_missing_or_unused(described: dict[str, Any]) -> None:
