@@ -13,7 +13,7 @@ from config.web import error_pages, guides, static_files
 from console import pages as console_pages
 from console.site import ServiceAdminSite
 from ingestion.forget_requests import ForgetView
-from notifications import hooks
+from notifications.hooks import managing as hooks
 from notifications.views import ConfirmEmailView, UnsubscribeView
 from readapi import views as readapi
 from readapi.mcp.views import McpView

@@ -4,7 +4,8 @@ import msgspec
 
 from config.openapi import reading
 from config.openapi.pieces import Json, error_response, json_response, query, reference
-from notifications import hooks, samples
+from notifications.hooks import managing as hooks
+from notifications.hooks import samples
 from readapi import rights, views
 
 SECURITY_SCHEME: Json = {

@@ -3,7 +3,8 @@
 import msgspec
 
 from config.openapi.pieces import JSON, Json, named_examples, reference
-from notifications import messages, samples
+from notifications import messages
+from notifications.hooks import samples
 from notifications.triggers import TRIGGERS, Trigger
 
 _SENTENCES = {TRIGGERS[trigger].type: str(trigger.label) for trigger in Trigger} | {

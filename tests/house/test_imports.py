@@ -56,7 +56,7 @@ BOUNDS = {
     "ingestion": (6, 62),
     "readapi": (8, 72),
     "marketplace": (6, 35),
-    "notifications": (8, 37),
+    "notifications": (8, 42),
     "exports": (6, 30),
     "destinations": (5, 25),
     "console": (5, 13),

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from access.models import TrailEntry
 from engagement.models import Product, ProductMember
-from notifications import hooks
 from notifications.delivery.deliver import deliver
+from notifications.hooks import managing as hooks
 from notifications.models import Destination, OutboxMessage, Subscription
 from notifications.triggers import TRIGGERS
 from readapi.models import ApiToken
@@ -190,14 +190,17 @@ def test_a_product_has_a_bounded_number_of_hooks(
 def test_each_event_can_be_hooked_and_has_samples(acme: Product, tool: Tool) -> None:
     """As Zapier wants them: a list at the top, each with an id, in the shape of the messages."""
     segment = a_segment(acme)
-    needs = {"segment": {"segment_id": segment.pk}, "insight": {"insight": "trend_down"}}
+    needs: dict[str, dict[str, Any]] = {
+        "segment": {"segment_id": segment.pk},
+        "insight": {"insight": "trend_down"},
+    }
     for event, trigger in hooks.events().items():
         messages = tool.client.get("/v2/hooks/samples", {"event": event}).json()
         assert {message["type"] for message in messages} == {event}
         assert len({message["id"] for message in messages}) == len(messages) > 0
         parameters: dict[str, Any] = {}
         for name in TRIGGERS[trigger].parameters:
-            parameters |= needs.get(name, {})
+            parameters.update(needs.get(name, {}))
         answer = tool.add(event=event, parameters=parameters)
         assert answer.status_code == 201, answer.content
     refused = tool.client.get("/v2/hooks/samples", {"event": "x"})

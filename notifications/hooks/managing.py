@@ -18,8 +18,8 @@ from access.trail import entries
 from core.outbound.addresses import AddressForbidden, Resolver, find_target
 from engagement.insight_kinds import INSIGHTS
 from engagement.models import Product, Segment, Workspace
-from notifications import samples
 from notifications.delivery import signing
+from notifications.hooks import samples
 from notifications.models import Destination, Subscription
 from notifications.models.destinations import address_hint
 from notifications.triggers import TRIGGERS, Trigger, TriggerInfo
@@ -172,10 +172,9 @@ def _record(row: Subscription) -> Json:
     }
 
 
-def _same(one: Subscription, other: Subscription) -> bool:
-    return (one.trigger, one.workspace_id, _values(one)) == (
-        *(other.trigger, other.workspace_id, _values(other)),
-    )
+def _same(row: Subscription, other: Subscription) -> bool:
+    own = (row.trigger, row.workspace_id, _values(row))
+    return own == (other.trigger, other.workspace_id, _values(other))
 
 
 def _values(row: Subscription) -> Sequence[Any]:
@@ -228,9 +227,9 @@ def _subscription(
 
 
 def _require_known(event: str, info: TriggerInfo, parameters: HookParameters) -> None:
-    known = {f"{name}_id" if name.endswith("segment") else name for name in info.parameters}
+    names = {f"{name}_id" if name.endswith("segment") else name for name in info.parameters}
     for name in msgspec.to_builtins(parameters):
-        if name not in known | {"quiet_hours"}:
+        if name not in names | {"quiet_hours"}:
             raise ValidationError({name: f"{event} has no parameter {name}."})
 
 

@@ -1,0 +1,1 @@
+"""Webhooks that tools of automation, such as Zapier and n8n, add and remove themselves."""
