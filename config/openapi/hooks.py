@@ -1,6 +1,7 @@
 """The operations on hooks."""
 
 import msgspec
+from django.conf import settings
 
 from config.openapi import reading
 from config.openapi.pieces import Json, error_response, json_response, query, reference
@@ -14,6 +15,7 @@ SECURITY_SCHEME: Json = {
     "description": "A hook token of a product, `eds_…`, from the admin: a read token that reads "
     "nothing, and adds and removes hooks.",
 }
+_LIMIT = f"{settings.DATA_UPLOAD_MAX_MEMORY_SIZE:,}"
 _EVENTS = sorted(hooks.events())
 _, _BODIES = msgspec.json.schema_components(
     [hooks.HookBody], ref_template="#/components/schemas/{name}"
@@ -67,6 +69,11 @@ _INVALID = error_response(
     "threshold must be a number from 0.1 to 100.",
     "threshold",
 )
+_TOO_LARGE = error_response(
+    f"`payload_too_large`: the body has more than {_LIMIT} bytes.",
+    "payload_too_large",
+    f"The body must be at most {_LIMIT} bytes.",
+)
 
 
 def _operation(id: str, summary: str, description: str, success: Json, **more: object) -> Json:
@@ -106,7 +113,8 @@ OPERATIONS: dict[tuple[type, str], Json] = {
         {
             "201": json_response(
                 reference("AddedHook"), "Added.", {"hook": {**_EXAMPLE, "secret": "whsec_c2Vj…"}}
-            )
+            ),
+            "413": _TOO_LARGE,
         },
         requestBody={
             "required": True,

@@ -1,7 +1,7 @@
 """Hooks: tools of automation add and remove webhooks. What they do is in ``notifications.hooks``,
 which the addresses pass in: apps do not import each other."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from django.core.exceptions import ValidationError
@@ -27,6 +27,8 @@ class HookView(JsonView):
     authentication_classes = [HookTokenAuthentication]
     throttle_classes = [TokenRateThrottle]
     hooks: Any = None
+    # All query parameters that the endpoint accepts.
+    PARAMETERS: ClassVar[tuple[str, ...]] = ()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -34,19 +36,18 @@ class HookView(JsonView):
         self.token = request.auth
         address = entries.storable_address(client_address(request._request))
         self.actor = entries.Actor(None, f"hook token {self.token.name}", address)
-
-    def parameter(self, name: str) -> str:
-        """The value of the only parameter that there may be; empty without it."""
-        query = parameters.parse(self.request.META["QUERY_STRING"])
-        parameters.require_known(query, (name,))
-        return query.get(name, "")
+        self.query = parameters.parse(request.META["QUERY_STRING"])
+        accepted = self.PARAMETERS if request.method == "GET" else ()
+        parameters.require_known(self.query, accepted)
 
 
 class HookList(HookView):
     """The hooks of the product."""
 
+    PARAMETERS = ("target_url",)
+
     def get(self, request: Request) -> Response:
-        target_url = self.parameter("target_url")
+        target_url = self.query.get("target_url", "")
         return Response({"data": self.hooks.list_hooks(self.token.product_id, target_url)})
 
     def post(self, request: Request) -> Response:
@@ -80,9 +81,11 @@ class HookDetail(HookView):
 class HookSamples(HookView):
     """Messages to build on."""
 
+    PARAMETERS = ("event",)
+
     def get(self, request: Request) -> Response:
         try:
-            return Response(self.hooks.sample_messages(self.parameter("event")))
+            return Response(self.hooks.sample_messages(self.query.get("event", "")))
         except ValidationError as error:
             raise _invalid(error) from None
 

@@ -21,20 +21,25 @@ from ingestion import forget_requests, validation, views
 from ingestion.doors import bodies
 from ingestion.inbox import group_commit
 from ingestion.models import ForgetKey
-from readapi import queries
+from readapi import queries, throttling
 from readapi.models import ApiToken
 from tests.openapi.conftest import Shapes
-from tests.openapi.walking import Operation, is_settings, media, operations
+from tests.openapi.walking import Operation, is_about_hooks, is_settings, media, operations
 from tests.readapi.scored import account_id, fill, user_id
 
 DESCRIPTION = msgspec.json.decode(assembly.render_schema())
 SETTINGS = [operation for operation in operations(DESCRIPTION) if is_settings(operation)]
+HOOKS = [operation for operation in operations(DESCRIPTION) if is_about_hooks(operation)]
 READING = [
     operation
     for operation in operations(DESCRIPTION)
-    if operation.method == "get" and operation not in SETTINGS
+    if operation.method == "get" and operation not in SETTINGS + HOOKS
 ]
-POSTING = [operation for operation in operations(DESCRIPTION) if operation.method == "post"]
+POSTING = [
+    operation
+    for operation in operations(DESCRIPTION)
+    if operation.method == "post" and operation not in HOOKS
+]
 VALIDATING = [operation for operation in POSTING if operation.path.startswith("/v2/validate")]
 FORGETTING = [operation for operation in POSTING if operation.path == "/v2/forget"]
 SENDING = [each for each in POSTING if each not in VALIDATING and each not in FORGETTING]
@@ -134,8 +139,47 @@ def while_unreachable(send: Callable[[], Any]) -> Any:
     with (
         mock.patch.object(queries, "workspaces", side_effect=error),
         mock.patch.object(license_events, "events_of", side_effect=error),
+        mock.patch.object(throttling, "count_request", side_effect=error),
     ):
         return send()
+
+
+# --- Hooks ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", HOOKS, ids=lambda each: f"{each.method} {each.path}")
+def test_hooks(
+    operation: Operation, acme: Product, acme_token: str, shapes: Shapes, settings: Any
+) -> None:
+    # What there is here, and an address that no name server has to say.
+    workspace = Workspace.objects.get(product=acme)
+    here = {"workspace_id": workspace.pk, "target_url": "https://93.184.216.34/"}
+    token = ApiToken.create(acme, "Zapier", manages_hooks=True)
+    url = operation.path.format(hook_id=1)
+    bodies = [b""]
+    if body := media(operation.spec.get("requestBody", {})):
+        samples = [example["value"] for example in body["examples"].values()]
+        bodies = [msgspec.json.encode(each | here) for each in samples]
+
+    def send(secret: str = token.secret, body: bytes = bodies[0], query: str = "") -> Any:
+        client = Client(headers={"authorization": f"Bearer {secret}"})
+        address = f"{url}?{query or 'event=score.crossed' * url.endswith('samples')}"
+        return client.generic(operation.method, address, body, "application/json")
+
+    success_status = min(operation.spec["responses"])
+    exchanges = [Exchange(success_status, send(body=body)) for body in bodies]
+    exchanges += [
+        Exchange("400", send(query="x=%00")),
+        Exchange("401", send("eds_x")),
+        Exchange("403", send(acme_token)),
+        Exchange("503", while_unreachable(send)),
+    ]
+    if "413" in operation.spec["responses"]:
+        too_large = b" " * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
+        exchanges.append(Exchange("413", send(body=too_large)))
+    settings.READ_REQUESTS_PER_MINUTE = 1
+    exchanges.append(Exchange("429", send()))
+    check(operation, exchanges, shapes)
 
 
 # --- Sending --------------------------------------------------------------------------------

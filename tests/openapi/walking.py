@@ -21,6 +21,11 @@ def is_settings(operation: Operation) -> bool:
     return operation.method == "get" and operation.spec["tags"] == ["Segment-compatible"]
 
 
+def is_about_hooks(operation: Operation) -> bool:
+    """Whether it takes tokens that manage hooks, and no other ones."""
+    return bool(operation.spec["tags"] == ["Hooks"])
+
+
 def forbid_extra_keys(schema: Any) -> Any:
     """The schema without extra keys in its objects."""
     if isinstance(schema, list):

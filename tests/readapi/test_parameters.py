@@ -123,7 +123,7 @@ def test_the_description_lists_the_accepted_parameters(described: dict[str, Any]
     documented = {
         path: {parameter["name"] for parameter in spec["parameters"] if parameter["in"] == "query"}
         for method, path, spec in operations(described)
-        if method == "get" and path.startswith("/v")
+        if method == "get" and path.startswith("/v") and spec["tags"] != ["Hooks"]
     }
     assert documented == {
         template.replace("}", "_id}"): set(names) for template, names in ACCEPTED.items()
