@@ -26,7 +26,7 @@ _JOIN_IDENTIFIED_USERS: LiteralString = """
     JOIN engagement_user u ON u.id = d.user_id AND u.is_identified AND u.product_id = %(product)s
 """
 _JOIN_AUDIENCE: LiteralString = f"""
-    JOIN engagement_userengagement u ON u.product_id = d.product_id
+    JOIN engagement_userengagement u ON u.product_id = %(product)s
         AND u.score_set_id = {sql.SCORE_SET} AND u.user_id = d.user_id
 """
 
