@@ -19,7 +19,7 @@ from core.jobs import run
 from engagement import export
 from engagement.messages import Message
 from engagement.metric_names import Scope
-from engagement.models import Product, Segment, StepsDone, TraitChange
+from engagement.models import Activation, Product, Segment, StepsDone, TraitChange
 from engagement.recording.record import record
 from engagement.rescoring import activation, rescore
 from engagement.rescoring.jobs import ACTIVATION, ACTIVATION_FIGURES
@@ -109,10 +109,12 @@ def test_activation(acme: Product, acme_token: str) -> None:
         for scope in scopes:
             activation.request(workspace, scope, steps)
         run_job(ACTIVATION, NOON)
-        # New steps replace those, whose rows are deleted.
+        # New steps replace those, whose rows are deleted by the next run.
         for scope in scopes:
             activation.request(workspace, scope, steps[:1])
-        run_job(ACTIVATION, NOON)
+        for _ in range(2):
+            run_job(ACTIVATION, NOON)
+        assert Activation.objects.filter(product=acme).count() == len(scopes)
         tell(acme, track("ann", "opened", 1), track("ann", "opened", -24))
         rescore._take_turn(acme.pk, TODAY, 1_000, lambda: False)
         run_job(ACTIVATION_FIGURES, NOON)
