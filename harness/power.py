@@ -26,7 +26,9 @@ class Disk:
     def cut(self, seed: str, *processes: psutil.Process) -> None:
         """Cut the power of the disk and of the processes with all their children, and bring the
         disk back. The seed draws what it forgets."""
-        victims = [each for one in processes for each in (one, *one.children(recursive=True))]
+        victims = [
+            each for process in processes for each in (process, *process.children(recursive=True))
+        ]
         os.setxattr(self.folder, "user.off", seed.encode())
         # A process may have started another one meanwhile.
         while victims:

@@ -95,10 +95,10 @@ def check() -> dict[str, int]:
     calm = Product.create_with_workspace("Calm")
     connect(calm)
     until(lambda: not is_busy(), "the calm sync to end", PATIENCE)
-    written = ExportRun.objects.filter(export=export, state=ExportRun.State.DONE)
+    complete = ExportRun.objects.filter(export=export, state=ExportRun.State.DONE)
     return {
-        "exports written": written.count(),
-        "exports that are damaged": sum(is_damaged(run) for run in written),
+        "exports written": complete.count(),
+        "exports that are damaged": sum(is_damaged(run) for run in complete),
         "syncs that succeeded": SyncRun.objects.filter(
             connection=connection, state=SyncRun.State.SUCCEEDED
         ).count(),
@@ -121,11 +121,11 @@ def is_damaged(run: ExportRun) -> bool:
         return True
 
 
-def differing(statement: Any, one: int, other: int) -> set[tuple[Any, ...]]:
+def differing(statement: Any, first: int, second: int) -> set[tuple[Any, ...]]:
     """The rows that only one of two products has."""
     database.ensure_connection()
-    own, other_rows = (rows_of(database.connection, statement, id) for id in (one, other))
-    return own ^ other_rows
+    rows, others = (rows_of(database.connection, statement, id) for id in (first, second))
+    return rows ^ others
 
 
 if __name__ == "__main__":

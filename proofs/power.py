@@ -157,8 +157,8 @@ class People:
             closing(Client(service.address, headers=basic(service.key))) as client,
             closing(Client(service.address, headers=bearer(self._key))) as forgetter,
         ):
-            sent = client.request("POST", "/v2/identify", body)
-            if sent and sent.status == 202:
+            response = client.request("POST", "/v2/identify", body)
+            if response and response.status == 202:
                 erased = forgetter.request("POST", "/v2/forget", body)
                 if erased and erased.status == 200:
                     self.forgotten.add(name)
@@ -169,8 +169,8 @@ class People:
             yield Result(name, value, must_be=None if is_count else 0)
         yield Result("users that were forgotten", len(self.forgotten))
         with service.connect() as database:
-            known = number(database, _KNOWN, list(self.forgotten))
-        yield Result("of these known again", known, must_be=0)
+            count_known = number(database, _KNOWN, list(self.forgotten))
+        yield Result("of these known again", count_known, must_be=0)
 
 
 _KNOWN: LiteralString = "SELECT count(*) FROM engagement_user WHERE external_id = ANY(%s)"
