@@ -2,8 +2,8 @@
 ``python -m harness.forgetful_files FOLDER``.
 
 Everything is in the memory of the process. A write to a file lasts once the file is synced, and a
-name (a creation, a rename, a removal) once its folder is. A folder that is synced lasts itself, as
-on ext4, XFS, and Btrfs: PostgreSQL's ``CREATE DATABASE`` relies on it.
+name (a creation, a rename, a removal) once its folder is. A new file or folder that is synced lasts
+itself, as on ext4, XFS, and Btrfs: PostgreSQL relies on it for its tables and databases.
 
 Of what is not synced a cut keeps what a disk might keep: each page of a file as it was, as it is,
 or with only its first sectors new; each file's new or old length; and of the changes of names in
@@ -273,17 +273,13 @@ class ForgetfulFiles(Operations):  # type: ignore[misc]
     def fsync(self, path: str, datasync: int, fh: int) -> int:
         if not self.lies:
             self.open_nodes[fh].sync()
-        return 0
-
-    @_with_power
-    def fsyncdir(self, path: str, datasync: int, fh: int) -> int:
-        if not self.lies:
-            self.open_nodes[fh].sync()
             for folder in PurePosixPath(path).parents:
                 parent, name = self._find(str(folder)), PurePosixPath(path).relative_to(folder)
                 if isinstance(parent, Folder):
                     parent.sync_creation(name.parts[0])
         return 0
+
+    fsyncdir = fsync
 
     # --- Changing -----------------------------------------------------------------------------
 

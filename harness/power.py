@@ -23,10 +23,12 @@ class Disk:
         """Forget nothing of what there is now."""
         os.setxattr(self.folder, "user.durable", b"1")
 
-    def cut(self, seed: str, victim: psutil.Process | None = None) -> None:
-        """Cut the power of the disk and of the process with all its children, and bring the disk
-        back. The seed draws what it forgets."""
-        victims = [victim, *victim.children(recursive=True)] if victim else []
+    def cut(self, seed: str, *processes: psutil.Process) -> None:
+        """Cut the power of the disk and of the processes with all their children, and bring the
+        disk back. The seed draws what it forgets."""
+        victims = [
+            each for process in processes for each in (process, *process.children(recursive=True))
+        ]
         os.setxattr(self.folder, "user.off", seed.encode())
         # A process may have started another one meanwhile.
         while victims:

@@ -41,9 +41,14 @@ class Standby:
         for lock in folder.glob(".s.PGSQL.*.lock"):
             lock.unlink()
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Return once it takes connections; it may run already."""
-        if self._process is not None:
+        if self._process is not None and self._process.poll() is None:
             return
         folder = self.server.folder
         self._process = self.server.start_with_log(folder.with_name(f"{folder.name}.log"))

@@ -17,7 +17,7 @@ from harness import processes
 from harness.cluster import Cluster
 from harness.database import WAITING, number
 from harness.http import Address, status_of
-from harness.processes import Failed, until
+from harness.processes import PROJECT, Failed, until
 from harness.service import any_address, copy_migrated_cluster, own_environment, temporary_folder
 
 
@@ -110,14 +110,16 @@ def _role(process: psutil.Process) -> str:
 
 
 @contextmanager
-def starting(folder: Path, output: Path | None = None, **settings: str) -> Iterator[Whole]:
+def starting(
+    folder: Path, output: Path | None = None, project: Path | str = PROJECT, **settings: str
+) -> Iterator[Whole]:
     """``up`` with its data in *folder*, just started; stopped by its process id in the end. Its
-    output goes to a file in the folder, or to *output*."""
+    output goes to a file in the folder, or to *output*. *project* is the folder of its code."""
     output = output or folder / "up.log"
     address = any_address()
     command = [sys.executable, "manage.py", "up", "--port", str(address.port)]
     environment = own_environment(folder, **settings)
-    with processes.running(command, output, environment) as process:
+    with processes.running(command, output, environment, Path(project)) as process:
         yield Whole(folder, address, process, output)
 
 

@@ -50,12 +50,7 @@ def measure(options: argparse.Namespace) -> Report:
             ("at the end", merged(before, after), []),
         ):
             with temporary_folder() as target:
-                try:
-                    seconds = timed(target, backups, "restore", *arguments)
-                except Failed as failure:
-                    progress(str(failure))
-                    yield Result(f"{name}: restored", "no", must_be="yes")
-                    continue
+                seconds = timed(target, backups, "restore", *arguments)
                 yield Result(f"{name}: seconds of the restore", seconds)
                 with starting(target) as service:
                     service.wait_until_ready()

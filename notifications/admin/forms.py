@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.core.validators import validate_email
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from access.pages.reloads import ReloadingForm
 from core.outbound.addresses import MAX_URL_LENGTH, AddressForbidden, check_url
@@ -211,7 +211,10 @@ class SubscriptionForm(ReloadingForm):
         fields["trigger"].choices = trigger_choices()
         # Those of one person get digests only.
         destinations = Destination.objects.filter(
-            product=workspace.product_id, owner=None, is_hook=False
+            # A hook has one subscription, which keeps it.
+            Q(is_hook=False) | Q(pk=self.instance.destination_id),
+            product=workspace.product_id,
+            owner=None,
         )
         new = [(f"{NEW}{kind}", f"New: {label} …") for kind, label in offered_kinds()]
         fields["destination"].choices = [

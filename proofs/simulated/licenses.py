@@ -41,11 +41,11 @@ CHANGES, SYNCS = 4, 2
 PAUSE, LOOK = 40.0, 20.0
 _SEED = 1
 # What the marketplace lists; of the accounts that have no other license.
-_LISTED: LiteralString = """
+LISTED: LiteralString = """
     SELECT key, cloud_id, fields::text FROM marketplace_license
     WHERE product_id = %s AND unlisted_since IS NULL
 """
-_TRAITS: LiteralString = """
+TRAITS: LiteralString = """
     SELECT a.external_id, t.key, t.value::text
     FROM engagement_account a, jsonb_each(a.traits) AS t
     WHERE a.product_id = %s AND t.key LIKE 'am.%%' AND NOT EXISTS (
@@ -55,7 +55,7 @@ _TRAITS: LiteralString = """
 _UNLISTED: LiteralString = """
     SELECT key FROM marketplace_license WHERE product_id = %s AND unlisted_since IS NOT NULL
 """
-_EVENTS: LiteralString = """
+EVENTS: LiteralString = """
     SELECT license, type, anchor, date, cloud_id, details::text, withdrawn_at IS NULL
     FROM marketplace_licenseevent WHERE product_id = %s
 """
@@ -168,21 +168,21 @@ class Licenses:
         product_id = Connection.objects.get().product_id
         calm = Product.create_with_workspace("Calm")
         self.connect(calm)
-        for what, statement in ("licenses", _LISTED), ("traits of licenses", _TRAITS):
-            stored, expected = (_rows(database, statement, id) for id in (product_id, calm.pk))
+        for what, statement in ("licenses", LISTED), ("traits of licenses", TRAITS):
+            stored, expected = (rows_of(database, statement, id) for id in (product_id, calm.pk))
             if differences := stored ^ expected:
                 yield f"{len(differences)} {what} are not as in the marketplace: {min(differences)}"
-        unlisted = {key for (key,) in _rows(database, _UNLISTED, product_id)}
+        unlisted = {key for (key,) in rows_of(database, _UNLISTED, product_id)}
         if unlisted ^ self._removed:
             yield f"Removed are {self._removed}, unlisted {unlisted}."
-        events = _rows(database, _EVENTS, product_id)
+        events = rows_of(database, EVENTS, product_id)
         LedgerLicense.objects.filter(product=product_id).update(stale=LedgerLicense.Stale.CHANGED)
         self._compute_ledger(product_id)
-        if changed := events ^ _rows(database, _EVENTS, product_id):
+        if changed := events ^ rows_of(database, EVENTS, product_id):
             yield f"{len(changed)} events do not follow from the observations: {min(changed)}"
 
 
-def _rows(
+def rows_of(
     database: "psycopg.Connection[Any]", statement: LiteralString, product_id: int
 ) -> set[tuple[Any, ...]]:
     return set(database.execute(statement, [product_id]).fetchall())

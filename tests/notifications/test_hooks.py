@@ -236,7 +236,18 @@ def test_people_see_hooks_and_remove_them_and_no_form_offers_them(
     add = reverse("admin:notifications_subscription_add")
     assert destination.name not in manager.get(add).content.decode()
     page = reverse("admin:notifications_destination_change", args=[destination.pk])
-    assert "planted" not in manager.get(page).content.decode()
+    html = manager.get(page).content.decode()
+    assert "planted" not in html and "Added by API" in html and "Add a subscription" not in html
+    # Its subscription can be changed, and keeps it.
+    (subscription,) = Subscription.objects.all()
+    page = reverse("admin:notifications_subscription_change", args=[subscription.pk])
+    form = manager.get(page).context["adminform"].form
+    assert (str(destination.pk), destination.name) in form.fields["destination"].choices
+    values = {name: value for name, value in form.initial.items() if value is not None}
+    answer = manager.post(page, {**values, "threshold": 40})
+    assert answer.status_code == 302, answer.context["adminform"].form.errors
+    subscription.refresh_from_db()
+    assert (subscription.threshold, subscription.destination_id) == (40, destination.pk)
     remove = reverse("admin:notifications_destination_delete", args=[destination.pk])
     manager.post(remove, {"post": "yes"})
     assert tool.listed() == []

@@ -7,6 +7,7 @@ import random
 import shutil
 import stat
 from collections.abc import Iterator
+from unittest.mock import patch
 
 import pytest
 
@@ -83,6 +84,23 @@ def test_a_folder_that_is_synced_lasts_itself() -> None:
         files.setxattr("/", "user.off", str(seed).encode(), 0)
         files.come_back()
         assert "version" in files.readdir("/base/1", 0)
+
+
+def test_a_new_file_that_is_synced_has_its_name_and_a_renamed_one_may_have_its_old_one() -> None:
+    names = set()
+    for seed in range(50):
+        files = ForgetfulFiles(lies=False)
+        files.mkdir("/1", 0o700)
+        with patch("harness.forgetful_files.fuse_get_context", return_value=(0, 0, 1)):
+            new, temporary = (files.create(f"/1/{name}", 0o600, 0) for name in ("new", "temporary"))
+        files.fsync("/1/new", 0, new)
+        files.fsync("/1/temporary", 0, temporary)
+        files.rename("/1/temporary", "/1/renamed")
+        files.fsync("/1/renamed", 0, temporary)
+        files.setxattr("/", "user.off", str(seed).encode(), 0)
+        files.come_back()
+        names.add(tuple(sorted(files.readdir("/1", 0)[2:])))
+    assert names == {("new", "temporary"), ("new", "renamed")}
 
 
 def test_nothing_works_without_power() -> None:
