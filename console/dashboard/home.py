@@ -44,7 +44,7 @@ from outcomes.forecasts.storage import latest_of
 from readapi.models import ApiToken
 from trends import curves
 from trends.changes import whose
-from trends.changes.nights import changes_of
+from trends.changes.nights import ready_changes
 from trends.changes.results import Cadence, Changes
 from trends.models import WHOLE, DayFigures
 
@@ -191,8 +191,8 @@ def _matches(
     return matching.compare(score_set, limit=MATCHED_ACCOUNTS)
 
 
-def _changes(workspace: Workspace) -> Changes:
-    return changes_of(whose.of_workspace(workspace), Cadence.WEEK)
+def _changes(workspace: Workspace) -> Changes | None:
+    return ready_changes(whose.of_workspace(workspace), Cadence.WEEK)
 
 
 def _workspaces(

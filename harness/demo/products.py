@@ -23,7 +23,7 @@ from config.setup.provisioning import create_product
 from core.progress import ProgressReporter
 from engagement.models import Account, Product, RescoreRequest
 from engagement.rescoring import rescore
-from harness.demo import loading, rewinding, stories, vocabulary, work
+from harness.demo import loading, past_segments, rewinding, stories, vocabulary, work
 from harness.demo.ingestion_log import fill_last_24h
 from harness.demo.licenses import PAST_TRIALS
 from harness.demo.population import Customer, Size
@@ -249,6 +249,7 @@ def look_back(
     connection = Connection.objects.get(product=connected)
     rewinding.read_ledger(connection, clock)
     rewinding.forecast_past_months(connected, clock(), stopping)
+    past_segments.plant(connected.workspaces.select_related("scores").earliest("pk"), stopping)
 
 
 def _create_others() -> list[Product]:

@@ -27,7 +27,8 @@ class Sums(NamedTuple):
 
 def uses(messages: Sequence[Message]) -> set[Use]:
     """What identified users did, each event in the account that its user was in at the time: that
-    of the latest membership until then, or else of the first one."""
+    of the latest membership until then, or else of the first one. Of two at one time, the later
+    arrival counts."""
     people = {each.previous_id: each.user_id for each in messages if isinstance(each, Alias)}
     identified = {each.user_id for each in messages if isinstance(each, Identify)}
     memberships = defaultdict(list)
@@ -42,10 +43,9 @@ def uses(messages: Sequence[Message]) -> set[Use]:
         person = people.get(each.user_id, each.user_id)
         if person not in identified:
             continue
-        account = None
-        for at, _, group in sorted(memberships[person]):
-            if account is None or at <= each.timestamp:
-                account = group
+        own = sorted(memberships[person])
+        begin = max(each.timestamp, own[0][0]) if own else None
+        account = next((group for at, _, group in reversed(own) if at <= begin), None)
         all_uses.add(Use(person, account, each.event, each.timestamp.date()))
     return all_uses
 

@@ -413,8 +413,12 @@ def test_of_a_large_set_the_night_finds_what_readers_see_until_the_next_one(
     live = all_changes(scores, segment)
     assert run_job(nights.JOB, NOON) == 0 and not StoredChanges.objects.exists()
     grow(scores)
+    # A page does not wait.
+    assert nights.ready_changes(own(scores), Cadence.WEEK) is None
+    assert all_changes(scores, segment) == live
     assert run_job(nights.JOB, NOON) == StoredChanges.objects.count() > 2
     assert all_changes(scores, segment) == live
+    assert nights.ready_changes(own(scores), Cadence.WEEK) == live[0]
     row = account(scores, "umbrella", created_at=NOON - timedelta(days=1), traits={"plan": "pro"})
     alarm(row, since=YESTERDAY)
     assert run_job(nights.JOB, NOON) == 0

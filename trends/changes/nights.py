@@ -1,8 +1,9 @@
 """What changed in large workspaces and their segments: found after each night, and kept until the
 next one.
 
-Finding it reads all rows of the score set. Of a small set it is found while a page waits, and so it
-is of a saved view, and after an edit of a segment or of what counts until the job has come round.
+Finding it reads all rows of the score set. Of a small set it is found while a reader waits, and so
+it is of a saved view, and after an edit of a segment or of what counts until the job has come
+round. The overview does not wait for a large set.
 """
 
 import logging
@@ -57,14 +58,21 @@ def register() -> None:
 def changes_of(own: Whose, cadence: Cadence) -> Changes:
     """What changed in the last complete period. That of a large set is as the last night found it,
     until the next one has."""
-    last = last_period(own.score_set, cadence).last
-    if own.segment_id != whose.NOBODY and _is_large(own.score_set):
-        rows = StoredChanges.objects.filter(workspace=own.score_set.workspace_id)
-        row = rows.filter(segment=own.segment_id or None).first()
-        is_recent = row is not None and last - DAY <= row.last_day <= last
-        if row and row.result and is_recent and row.question == _question(own.score_set, own.rule):
-            return msgspec.convert(row.result[cadence], Changes)
-    return find_changes(own, Period.until(last, cadence))
+    ready = ready_changes(own, cadence)
+    return find_changes(own, last_period(own.score_set, cadence)) if ready is None else ready
+
+
+def ready_changes(own: Whose, cadence: Cadence) -> Changes | None:
+    """The same for a page that does not wait: None of a large set if the job has yet to find it."""
+    period = last_period(own.score_set, cadence)
+    if own.segment_id == whose.NOBODY or not _is_large(own.score_set):
+        return find_changes(own, period)
+    rows = StoredChanges.objects.filter(workspace=own.score_set.workspace_id)
+    row = rows.filter(segment=own.segment_id or None).first()
+    is_recent = row is not None and period.last - DAY <= row.last_day <= period.last
+    if row and row.result and is_recent and row.question == _question(own.score_set, own.rule):
+        return msgspec.convert(row.result[cadence], Changes)
+    return None
 
 
 def _is_large(score_set: ScoreSet) -> bool:

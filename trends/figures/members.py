@@ -78,18 +78,24 @@ def _note_segment(
         current = Segment.objects.select_for_update(no_key=True).filter(pk=segment.pk).first()
         if not is_there or current is None or current.stored_rule != segment.stored_rule:
             return
-        ids = _members(score_set, segment, scope)
-        moves = _move(score_set, segment, day, ids)
-        own = facts[np.isin(facts["id"], ids, assume_unique=True)]
-        figures = _figures(scope, own, len(ids), seats[np.isin(seats["id"], ids)])
-        DayFigures.objects.create(
-            workspace_id=score_set.workspace_id,
-            segment_id=segment.pk,
-            day=day,
-            score_set_id=score_set.pk,
-            **figures,
-            **moves,
-        )
+        note_members(score_set, segment, day, _members(score_set, segment, scope), facts, seats)
+
+
+def note_members(
+    score_set: ScoreSet, segment: Segment, day: date, ids: Array, facts: Array, seats: Array
+) -> None:
+    """Store the figures of the segment, which had these members after *day*, and who entered and
+    left it since they were last stored."""
+    own = facts[np.isin(facts["id"], ids, assume_unique=True)]
+    own_seats = seats[np.isin(seats["id"], ids)]
+    DayFigures.objects.create(
+        workspace_id=score_set.workspace_id,
+        segment_id=segment.pk,
+        day=day,
+        score_set_id=score_set.pk,
+        **_figures(get_kind(segment.scope).scope, own, len(ids), own_seats),
+        **_move(score_set, segment, day, ids),
+    )
 
 
 def _members(score_set: ScoreSet, segment: Segment, scope: Scope) -> Array:
