@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Coalesce
 
@@ -28,9 +29,10 @@ DAY = timedelta(days=1)
 Array = npt.NDArray[Any]
 
 
+@transaction.atomic
 def plant(workspace: Workspace, stopping: Callable[[], bool] = lambda: False) -> None:
-    """Note the nights before the last one, which is for the service. Does nothing if there are
-    some."""
+    """Note the nights before the last one, which is for the service: all of them, or none if
+    *stopping* returns true. Does nothing if there are some."""
     score_set = workspace.scores
     assert score_set is not None and score_set.scored_day is not None
     if DayFigures.objects.filter(workspace=workspace, segment_id__gt=0).exists():
@@ -42,6 +44,7 @@ def plant(workspace: Workspace, stopping: Callable[[], bool] = lambda: False) ->
         past = _Past(score_set, get_kind(scope))
         for day in (last - ago * DAY for ago in range(DAYS + score_set.lookback_days, -1, -1)):
             if stopping():
+                transaction.set_rollback(True)
                 return
             facts = past.count(day)
             for segment in members.usable_segments(workspace, scope):
@@ -57,8 +60,8 @@ class _Past:
         self._score_set, self._kind = score_set, kind
         rows = kind.engagement_rows(score_set).order_by(kind.id_column)
         came = Coalesce(f"{kind.path}created_at", f"{kind.path}first_seen_at")
-        known = [(id, at.toordinal()) for id, at in rows.values_list(kind.id_column, came)]
-        self._ids, self._since = np.array(known, np.int64).reshape(-1, 2).T
+        subjects = [(id, at.toordinal()) for id, at in rows.values_list(kind.id_column, came)]
+        self._ids, self._since = np.array(subjects, np.int64).reshape(-1, 2).T
         self._active = self._read_active()
         self._tenths: dict[date, Array] = {}
 
@@ -87,12 +90,14 @@ class _Past:
             if matches is None or segment.match != Segment.Match.ALL:
                 return None
             is_member = is_member & matches
-        return self._ids[is_member]
+        ids: Array = self._ids[is_member]
+        return ids
 
     def _matches(self, condition: Mapping[str, Any], day: date) -> Array | None:
         match condition:
             case {"kind": "active"}:
-                return (self._tenths[day] > 0) == condition["active"]
+                is_like: Array = (self._tenths[day] > 0) == condition["active"]
+                return is_like
             case {"kind": "created"}:
                 return self._compare_days(self._since, condition, day)
             case {"kind": "last_active"}:
@@ -117,11 +122,9 @@ class _Past:
 
 
 def _compare(tenths: Array, condition: Mapping[str, Any]) -> Array:
-    least = round(condition["value"] * 10)
-    match condition["operator"]:
-        case "at_least":
-            return tenths >= least
-        case "at_most":
-            return tenths <= least
-        case _:
-            return (tenths >= least) & (tenths <= round(condition["upper"] * 10))
+    value, operator = round(condition["value"] * 10), condition["operator"]
+    upper = round(condition["upper"] * 10) if operator == "between" else value
+    matches: Array = tenths <= upper
+    if operator != "at_most":
+        matches = (tenths >= value) & (matches | (operator == "at_least"))
+    return matches

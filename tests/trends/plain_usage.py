@@ -44,8 +44,8 @@ def uses(messages: Sequence[Message]) -> set[Use]:
         if person not in identified:
             continue
         own = sorted(memberships[person])
-        begin = max(each.timestamp, own[0][0]) if own else None
-        account = next((group for at, _, group in reversed(own) if at <= begin), None)
+        until = max([each.timestamp, *(at for at, _, _ in own[:1])])
+        account = next((group for at, _, group in reversed(own) if at <= until), None)
         all_uses.add(Use(person, account, each.event, each.timestamp.date()))
     return all_uses
 
