@@ -80,6 +80,12 @@ class Comparison:
             raise NotAllowed(f"{self._vendor} has no field {name} any more. Edit the mapping.")
         return self._fields[name]
 
+    def has_others(self, values: Mapping[str, Value], theirs: Mapping[str, Any] | None) -> bool:
+        """Whether the record has other values than these, or none were read."""
+        return theirs is None or any(
+            not is_same(self.field(name), value, theirs.get(name)) for name, value in values.items()
+        )
+
     def cleared(self) -> dict[str, Value]:
         """What the record of somebody who is forgotten gets: nothing in each field that is ours."""
         names = [pair.field for pair in self.pairs if pair.rule != Rule.FILL]

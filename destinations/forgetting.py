@@ -1,6 +1,7 @@
 """What destinations do about a forgotten user or account."""
 
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Q
 
@@ -17,7 +18,7 @@ def register_eraser() -> None:
 
 def erase_links(subject: SubjectRef, now: datetime) -> None:
     """Delete the subject's links. Of a link whose record is to be cleared, only the record's id
-    stays until it is."""
+    stays until it is. If a record was being created, our id stays instead, to look for it."""
     own = RecordLink.objects.filter(
         product=subject.product_id,
         external_id=subject.external_id,
@@ -27,9 +28,10 @@ def erase_links(subject: SubjectRef, now: datetime) -> None:
     has_values = Q(sent_at__isnull=False) | ~Q(last_sent={})
     to_clear = own.filter(has_values, destination__clears_forgotten=True)
     destinations = list(to_clear.values_list("destination", flat=True))
-    to_clear.exclude(remote_id="").update(
-        subject_id=None, external_id="", tried=[], last_sent={}, error="", state=State.FORGOTTEN
-    )
+    nothing: dict[str, Any] = {"subject_id": None, "external_id": "", "last_sent": {}, "error": ""}
+    created = to_clear.filter(remote_id="").exclude(destination__id_field="")
+    created.update(tried=[subject.external_id], state=State.FORGOTTEN, **nothing)
+    to_clear.exclude(remote_id="").update(tried=[], state=State.FORGOTTEN, **nothing)
     own.delete()
     waiting = RecordDestination.objects.filter(
         pk__in=destinations, state=RecordDestination.State.ACTIVE

@@ -102,10 +102,10 @@ def pause(destination: RecordDestination, reason: str, now: datetime) -> None:
 def stop_unfinished(destination: RecordDestination, reason: str, now: datetime) -> None:
     """End the destination's unfinished run, even while a worker is busy with it."""
     with transaction.atomic():
-        for run in RecordRun.objects.filter(destination=destination, state__in=UNFINISHED):
+        rows = RecordRun.objects.filter(destination=destination, state__in=UNFINISHED)
+        for run in rows:
             jobs.end(KIND, run.pk)
-            ended = RecordRun.objects.filter(pk=run.pk, state__in=UNFINISHED)
-            ended.update(state=State.STOPPED, finished_at=now, error=reason)
+        rows.update(state=State.STOPPED, finished_at=now, error=reason)
 
 
 # --- Jobs -----------------------------------------------------------------------------------

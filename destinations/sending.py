@@ -1,15 +1,17 @@
 """Sends what changed, a bounded part of a run at a time.
 
 A step reads subjects, finds the records of those without a link, compares, and sends batches. Each
-batch is stored with its links before the next one. A step that is repeated, because its worker
-died or a response was lost, first reads what the records have, and sends only what differs.
+batch is announced before it is sent, and stored with its links before the next one. If a worker
+died in between or a response was lost, what was announced is read from the records first, and only
+what differs is sent.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from django.db.models import F
@@ -30,6 +32,7 @@ from destinations.vendors.base import (
     CredentialsRejected,
     NotAllowed,
     Throttled,
+    Unconfirmed,
     VendorError,
     Write,
     Written,
@@ -44,6 +47,7 @@ PAGE, SCANNED, WORK = 500, 20_000, 1_000
 SAMPLE_ROWS = 20
 NOT_SCORED = "The workspace has no scores yet. They are computed in the background."
 GONE = "The record is gone, and no other one was found."
+UNHEARD = "The CRM has not said whether it created the record."
 Kind, LinkState = RecordRun.Kind, RecordLink.State
 
 
@@ -106,6 +110,8 @@ def _in_parts(
     conclude: Callable[[Sequence[_Row], list[Written]], None],
 ) -> None:
     """Send the batch. If it is rejected as a whole, send its halves, down to the row at fault."""
+    if not rows:
+        return
     try:
         results = send(rows)
     except BatchRejected as error:
@@ -143,7 +149,7 @@ class _Sender:
         self._client.daily_limit = self.destination.daily_limit
         self._comparison = Comparison(self.destination)
         self._match_pairs = matching.match_pairs(self.destination)
-        self._reads_all = job.failures > 0 or run.kind in (Kind.COMPARE, Kind.DRY)
+        self._reads_all = run.kind in (Kind.COMPARE, Kind.DRY)
         self._is_dry = run.kind == Kind.DRY
 
     def now(self) -> datetime:
@@ -280,8 +286,10 @@ class _Sender:
             for item in items:
                 item.link.remote_id, item.is_gone, item.theirs = "", False, None
                 item.link.last_sent, item.ids = {}, set()
-            if is_last and items:
-                self._reject(items, GONE)
+            if is_last:
+                for item in items:
+                    item.link.state, item.link.error = LinkState.REJECTED, GONE
+                self._store(items, Counter(rejected=len(items)))
 
     def _must_read(self, item: _Item) -> bool:
         return self._reads_all or not self._comparison.is_known(item.link.last_sent)
@@ -321,17 +329,15 @@ class _Sender:
         )
         for item in items:
             item.link.tried, item.link.error = item.tried, ""
+            name = item.record.external_id
             if len(item.ids) > 1:
                 self._set_ambiguous(item, f"{len(item.ids)} records match.")
-            elif item.ids and (owner := owners.get(*item.ids)) not in (
-                None,
-                item.record.external_id,
-            ):
+            elif (owner := owners.get(min(item.ids, default=""), name)) != name:
                 self._set_ambiguous(item, f"The record belongs to {owner} already.")
             elif item.ids:
                 (item.link.remote_id,) = item.ids
                 item.link.state = LinkState.LINKED
-                owners[item.link.remote_id] = item.record.external_id
+                owners[item.link.remote_id] = name
             else:
                 item.link.state = LinkState.UNMATCHED
 
@@ -358,7 +364,7 @@ class _Sender:
             if self._is_dry:
                 self._show(chunk)
             else:
-                _in_parts(chunk, self._update, self._conclude)
+                _in_parts(self._announced(chunk), self._update, self._conclude)
 
     def _create_missing(self, items: Sequence[_Item]) -> None:
         ids: set[str] = set()
@@ -377,9 +383,24 @@ class _Sender:
             if self._is_dry:
                 self._store(chunk, Counter(created=len(chunk)))
             else:
-                _in_parts(chunk, self._create, self._conclude)
+                for item in chunk:
+                    item.link.state, item.link.error = LinkState.REJECTED, UNHEARD
+                    item.link.sent_at = self.now()
+                present = self._store(chunk, Counter(), is_settled=False)
+                _in_parts(present, self._create, self._conclude)
 
     # --- Batches --------------------------------------------------------------------------------
+
+    def _announced(self, items: Sequence[_Item]) -> list[_Item]:
+        """Note that the records may soon have other values than are known. Returns the items that
+        nobody has forgotten."""
+        now = self.now()
+        links = self.destination.links.filter(pk__in=[item.link.pk for item in items])
+        with jobs.holding(self._job, now + runs.LEASE):
+            locks.share_lock_products([self.destination.product_id])
+            links.exclude(subject_id=None).update(last_sent={}, sent_at=now)
+            ids = set(links.exclude(subject_id=None).values_list("pk", flat=True))
+        return [item for item in items if item.link.pk in ids]
 
     def _update(self, items: Sequence[_Item]) -> list[Written]:
         return self._client.update(
@@ -414,11 +435,6 @@ class _Sender:
         link.last_sent = {**link.last_sent, **(item.changed if is_known else values)}
         link.state, link.error = LinkState.LINKED, ""
 
-    def _reject(self, items: Sequence[_Item], error: str) -> None:
-        for item in items:
-            item.link.state, item.link.error = LinkState.REJECTED, error
-        self._store(items, Counter(rejected=len(items)))
-
     def _show(self, items: Sequence[_Item]) -> None:
         """Add to the sample of a dry run."""
         sample = self._run.sample
@@ -433,11 +449,12 @@ class _Sender:
 
     def _store(
         self, items: Sequence[_Item], counts: Counter[str], *, is_settled: bool = True
-    ) -> None:
-        """Write the links of the items, and count them, in one transaction. Who was forgotten
-        meanwhile gets none. The run decides nothing more about what *is_settled*."""
+    ) -> Sequence[_Item]:
+        """Write the links of the items, and count them, in one transaction. Returns the items that
+        nobody has forgotten meanwhile: the others get no link. The run decides nothing more about
+        what *is_settled*."""
         if not items:
-            return
+            return items
         kind, product_id = get_kind(self.destination.scope), self.destination.product_id
         with jobs.holding(self._job, self.now() + runs.LEASE):
             # Nobody is forgotten until this is written.
@@ -445,7 +462,8 @@ class _Sender:
             ids = [item.record.external_id for item in items]
             rows = kind.model._default_manager.filter(product=product_id, external_id__in=ids)
             present = set(rows.values_list("external_id", flat=True))
-            links = [item.link for item in items if item.record.external_id in present]
+            items = [item for item in items if item.record.external_id in present]
+            links = [item.link for item in items]
             for link in links:
                 link.run = self._run.pk if is_settled else link.run
             pks = [link.pk for link in links if link.pk]
@@ -461,6 +479,7 @@ class _Sender:
                 ],
             )
             runs.add_counts(self._run, counts)
+        return items
 
     def _chunks(self, items: Sequence[Any]) -> Iterator[Any]:
         size = self._client.batch
@@ -472,18 +491,44 @@ class _Sender:
         """Clear our fields of the records of who was forgotten, and delete their links."""
         links = self.destination.links.filter(state=LinkState.FORGOTTEN).exclude(run=self._run.pk)
         own = self._comparison.cleared()
-
-        def clear(chunk: Sequence[RecordLink]) -> list[Written]:
-            return self._client.update([Write(link.remote_id, own) for link in chunk])
-
-        def conclude(chunk: Sequence[RecordLink], results: Sequence[Written]) -> None:
-            for link, result in zip(chunk, results, strict=True):
-                row = RecordLink.objects.filter(pk=link.pk)
-                if result.error and not result.is_gone:
-                    row.update(error=result.error, run=self._run.pk)
-                else:
-                    row.delete()
-
         for chunk in self._chunks(list(links)):
-            runs.update(self._job, self._run, self.now(), error="")
-            _in_parts(chunk, clear, conclude)
+            runs.update(self._job, self._run, self.now())
+            self._find_created(chunk)
+            theirs = self._client.read([link.remote_id for link in chunk if link.remote_id], [*own])
+            # A worker that died then has cleared the others, or nobody created them.
+            filled = [
+                link
+                for link in chunk
+                if link.remote_id and self._comparison.has_others(own, theirs.get(link.remote_id))
+            ]
+            rest = {link.pk for link in chunk} - {link.pk for link in filled}
+            RecordLink.objects.filter(pk__in=rest).delete()
+            _in_parts(filled, partial(self._clear, own, theirs), self._conclude_clearing)
+
+    def _clear(
+        self, own: Mapping[str, Value], theirs: Container[str], links: Sequence[RecordLink]
+    ) -> list[Written]:
+        try:
+            return self._client.update([Write(link.remote_id, own) for link in links])
+        except Unconfirmed:
+            # Neither reading nor writing found one of them.
+            if any(link.remote_id in theirs for link in links):
+                raise
+            return [Written(is_gone=True)] * len(links)
+
+    def _conclude_clearing(self, links: Sequence[RecordLink], results: Sequence[Written]) -> None:
+        for link, result in zip(links, results, strict=True):
+            row = RecordLink.objects.filter(pk=link.pk)
+            if result.error and not result.is_gone:
+                row.update(error=result.error, run=self._run.pk)
+            else:
+                row.delete()
+
+    def _find_created(self, links: Sequence[RecordLink]) -> None:
+        """Set the record of those whose creation nobody heard of, by our id."""
+        id_field = self.destination.id_field
+        by_id = {link.tried[0].lower(): link for link in links if link.tried and id_field}
+        if by_id:
+            ids_of = self._client.find(self._comparison.field(id_field), list(by_id))
+            for id, link in by_id.items():
+                link.remote_id = next(iter(ids_of.get(id, ())), "")

@@ -46,6 +46,10 @@ class Throttled(VendorError):
         self.seconds = seconds
 
 
+class Unconfirmed(VendorError):
+    """The vendor said nothing about any row of a batch, as of records that were all merged."""
+
+
 class BatchRejected(VendorError):
     """Nothing of the batch was written, because of one row or several. The text is the vendor's."""
 

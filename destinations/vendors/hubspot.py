@@ -20,6 +20,7 @@ from destinations.vendors.base import (
     FieldType,
     NotAllowed,
     Throttled,
+    Unconfirmed,
     VendorError,
     Write,
     Written,
@@ -123,7 +124,7 @@ class HubSpot(Client):
             "POST", f"/crm/objects/{VERSION}/{self._objects}/batch/{verb}", {"inputs": inputs}
         )
         if not body.get("results") and not body.get("errors"):
-            raise VendorError("HubSpot confirmed nothing of a batch.")
+            raise Unconfirmed("HubSpot confirmed nothing of a batch.")
         return body
 
     def _read(
@@ -138,7 +139,11 @@ class HubSpot(Client):
         if id_property:
             body["idProperty"] = id_property
         path = f"/crm/objects/{VERSION}/{self._objects}/batch/read"
-        results: list[dict[str, Any]] = self._send("POST", path, body).get("results", [])
+        content = self._send("POST", path, body)
+        results: list[dict[str, Any]] = content.get("results", [])
+        # Of a value that no record has, it says so. Of an id that was merged, it says nothing.
+        if id_property and not results and not content.get("errors"):
+            raise VendorError("HubSpot said nothing about a batch.")
         return results
 
     def _search(self, ids_of: dict[str, set[str]], name: str, groups: list[Any]) -> None:

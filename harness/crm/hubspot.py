@@ -11,8 +11,9 @@ _MORE = {"domain": "hs_additional_domains", "email": "hs_additional_emails"}
 
 class FakeHubSpot(FakeCrm):
     """``properties`` are those of companies and contacts alike. ``bad_values`` are refused as a
-    batch (INVALID_EMAIL), and ``rejected`` values row by row (207). ``unindexed`` records are not
-    found by a search yet. ``merged`` leads from an id that is gone to the one that has it now."""
+    batch (INVALID_EMAIL), and ``rejected`` values row by row (207). A batch that creates a record
+    without one of ``required_names`` is refused. ``unindexed`` records are not found by a search
+    yet. ``merged`` leads from an id that is gone to the one that has it now."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,6 +32,7 @@ class FakeHubSpot(FakeCrm):
         self.add_property("createdate", "datetime", modificationMetadata={"readOnlyValue": True})
         self.bad_values: set[str] = set()
         self.rejected: set[str] = set()
+        self.required_names: set[str] = set()
         self.unindexed: set[str] = set()
         self.merged: dict[str, str] = {}
         self.daily_limit = 250_000
@@ -131,7 +133,8 @@ class FakeHubSpot(FakeCrm):
         return self._write(body["inputs"], creates=True)
 
     def _write(self, inputs: list[dict[str, Any]], *, creates: bool) -> tuple[int, Any]:
-        if problem := self._problem(inputs):
+        problem = self._problem(inputs) or (self._missing(inputs) if creates else "")
+        if problem:
             return 400, _error("VALIDATION_ERROR", problem)
         results, errors, missing = [], [], []
         for each in inputs:
@@ -163,6 +166,14 @@ class FakeHubSpot(FakeCrm):
                 options = self.properties[name].get("options")
                 if options and value and value not in {each["value"] for each in options}:
                     return _invalid("INVALID_OPTION", name)
+        return ""
+
+    def _missing(self, inputs: list[dict[str, Any]]) -> str:
+        """What is wrong with records that are to be created."""
+        for each in inputs:
+            names = self.required_names - each["properties"].keys()
+            if names and not self._find(each["idProperty"], each["id"]):
+                return f"A required property is missing: {sorted(names)}"
         return ""
 
     def _as_record(self, id: str, names: list[str]) -> dict[str, Any]:

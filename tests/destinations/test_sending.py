@@ -294,11 +294,11 @@ def test_a_worker_that_dies_after_a_batch_leaves_it_to_another_one(
 
     store, stored = sending._Sender._store, []
 
-    def dies(self: object, items: object, counts: object) -> None:
+    def dies(self: object, items: object, counts: object) -> object:
         stored.append(items)
         if len(stored) == 2:
             raise Killed
-        store(self, items, counts)  # type: ignore[arg-type]
+        return store(self, items, counts)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(sending._Sender, "_store", dies)
