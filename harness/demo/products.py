@@ -243,13 +243,14 @@ def look_back(
     stopping: Callable[[], bool] = lambda: False,
 ) -> None:
     """Have the ledger of *connected* computed now, and forecasts of past months beside it, unless
-    there are any."""
-    if StoredForecast.objects.filter(product=connected).exists():
-        return
-    connection = Connection.objects.get(product=connected)
-    rewinding.read_ledger(connection, clock)
-    rewinding.forecast_past_months(connected, clock(), stopping)
-    past_segments.plant(connected.workspaces.select_related("scores").earliest("pk"), stopping)
+    there are any; and give its segments a past."""
+    if not StoredForecast.objects.filter(product=connected).exists():
+        connection = Connection.objects.get(product=connected)
+        rewinding.read_ledger(connection, clock)
+        rewinding.forecast_past_months(connected, clock(), stopping)
+    first = connected.workspaces.select_related("scores").earliest("pk")
+    if first.scores is not None:
+        past_segments.plant(first, stopping)
 
 
 def _create_others() -> list[Product]:
