@@ -10,7 +10,7 @@ import psycopg
 
 from harness.database import QUARANTINED, WAITING, number
 from harness.posting import Posted, Track
-from harness.processes import until
+from harness.processes import Failed, until
 from harness.report import Report, Result, progress
 
 # Seconds within which everything must be settled and scored after the last message.
@@ -56,12 +56,26 @@ def settle(posted: Posted, connect: Callable[[], psycopg.Connection[Any]], run: 
     """Wait for an empty inbox and fresh scores, and account for all that was posted."""
     prefix = f"{run}: " if run else ""
     progress(f"{prefix}{len(posted.acknowledged):,} tracks got 202; settling.")
-    settled_after = until_settled(connect)
+    settled_after: float | str = "never"
+    try:
+        settled_after = until_settled(connect)
+    except Failed as failure:
+        if not is_there(connect):
+            raise
+        progress(str(failure))
+    # If it never is, the numbers say what is wrong.
+    yield Result(f"{prefix}settled", "no" if settled_after == "never" else "yes", must_be="yes")
     with connect() as database:
         for name, value in account_for(posted, database).items():
             must_be = 0 if name in MUST_BE_NONE else None
             yield Result(prefix + name, value, must_be=must_be)
     yield Result(f"{prefix}settled after, seconds", settled_after)
+
+
+def is_there(connect: Callable[[], psycopg.Connection[Any]]) -> bool:
+    with suppress(psycopg.Error), connect():
+        return True
+    return False
 
 
 def until_settled(connect: Callable[[], psycopg.Connection[Any]]) -> float:

@@ -120,4 +120,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("proofs.forecasts", __doc__, arguments, measure)
+    run_command("proofs.forecasts", __doc__, arguments, measure, missed_is_wrong=True)

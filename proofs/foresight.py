@@ -7,7 +7,9 @@ import argparse
 import multiprocessing
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,13 +62,14 @@ def past_cases(planted: Evaluations) -> PastCases:
     return as_past_cases(outcomes, days, planted.features)
 
 
-def evaluations_of(seed: int) -> list[tuple[str, str, World]]:
+def evaluations_of(only: str, seed: int) -> list[tuple[str, str, World]]:
     """A world of each decision and size."""
     return [
-        (decision, f"{number:,} evaluations, {decision} decides", world)
+        (decision, name, world)
         for decision in DECISIONS
         for number in SIZES
-        if (world := judged(number, decision, seed))
+        if only in (name := f"{number:,} evaluations, {decision} decides")
+        and (world := judged(number, decision, seed))
     ]
 
 
@@ -90,9 +93,18 @@ def judged(number: int, decision: str, seed: int) -> World | None:
         "gains claimed": proof.gain.low > 0,
         "bins": len(hits),
         "calibrated": sum(hits),
+        "learned from the future": _learned_from_the_future(cases, predicted),
         **_intervals(cases, decision, bought),
     }
     return World(figures, _tenths(predicted[own], cases.is_good[own]))
+
+
+def _learned_from_the_future(cases: PastCases, predicted: Array) -> bool:
+    """Whether the first chance depends on outcomes that were not known before its day."""
+    first = int(np.flatnonzero(~np.isnan(predicted))[0])
+    is_later = cases.known_on >= cases.predicted_on[first]
+    other = replace(cases, is_good=np.where(is_later, ~cases.is_good, cases.is_good))
+    return float(walk_forward(other)[0][first]) != float(predicted[first])
 
 
 def _tenths(chances: Array, is_good: Array) -> Array:
@@ -115,6 +127,7 @@ def _intervals(cases: PastCases, decision: str, bought: float) -> Figures:
 def _results(name: str, worlds: list[Figures]) -> Iterator[Result]:
     """What a world must be, of the means over all."""
     mean = {figure: float(np.mean([world[figure] for world in worlds])) for figure in worlds[0]}
+    yield Result(f"{name}: learned from the future", mean["learned from the future"], must_be=0.0)
     if NOTHING in name:
         yield Result(f"{name}: gains claimed", round(mean["gains claimed"], 3), at_most=MOST_CLAIMS)
     else:
@@ -148,7 +161,8 @@ def measure(options: argparse.Namespace) -> Report:
     tenths = {decision: np.zeros((3, TENTHS)) for decision in DECISIONS}
     seeds = range(options.seed, options.seed + options.worlds)
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        for number, worlds in enumerate(pool.imap_unordered(evaluations_of, seeds), 1):
+        of_seeds = pool.imap_unordered(partial(evaluations_of, options.only), seeds)
+        for number, worlds in enumerate(of_seeds, 1):
             progress(f"{number} of {options.worlds} seeds")
             for decision, name, world in worlds:
                 all_figures[name].append(world.figures)
@@ -167,10 +181,11 @@ def measure(options: argparse.Namespace) -> Report:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--worlds", type=int, default=40, help="worlds of each kind")
+    parser.add_argument("--only", default="", metavar="TEXT", help="worlds with this in their name")
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--processes", type=int, default=2, help="worlds at a time")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the calibration to FILE")
 
 
 if __name__ == "__main__":
-    run_command("proofs.foresight", __doc__, arguments, measure)
+    run_command("proofs.foresight", __doc__, arguments, measure, missed_is_wrong=True)

@@ -42,6 +42,14 @@ SIGNALS = dict(zip(CHANGES, FOUND_WITHIN, strict=True))
 # The largest number of false alarms per account-quarter: section by section what people are told.
 MOST_FALSE = {Alarm.Signal.LEAVING: 0.04, Alarm.Signal.KEY_USER: 0.08}
 TOLERANCE = 1.35
+# The largest share of accounts that may be told of an event which was renamed, at each level.
+MOST_TOLD = 0.1
+# The least share of changes that must be found: many are, so less is a fault and no chance.
+LEAST_FOUND = {
+    (Alarm.Signal.FEATURE, 3, "20 or more uses"): 0.5,
+    (Alarm.Signal.KEY_USER, 0, "dominant"): 0.5,
+    (Alarm.Signal.LEAVING, 0, "10 to 29 users"): 0.5,
+}
 
 
 @dataclass
@@ -349,6 +357,19 @@ def measure(options: argparse.Namespace) -> Report:
         yield Result(
             f"{kind[0]} {kind[1]}: more false alarms than allowed",
             "yes" if rate > TOLERANCE * allowed else "no",
+            must_be="no",
+        )
+        share = tally.renamed[kind[1]] / tally.rename_users
+        yield Result(
+            f"{kind[0]} {kind[1]}: more accounts told of a rename than {MOST_TOLD:.0%}",
+            "yes" if share > MOST_TOLD else "no",
+            must_be="no",
+        )
+    for what, least in LEAST_FOUND.items():
+        hits, count = tally.found[what]
+        yield Result(
+            f"{' '.join(map(str, what))}: fewer found than {least:.0%}",
+            "yes" if hits < least * count else "no",
             must_be="no",
         )
     yield Table("Accounts that did not change", rows)

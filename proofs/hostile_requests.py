@@ -219,7 +219,9 @@ class Attacker:
         if name == "workspace_id":
             return self._workspace
         if name == "cursor":
-            return self.cursor
+            # A part of it may be no base64.
+            is_cut = self._happens(0.2)
+            return self.cursor[: -self._chance.randint(1, 4)] if is_cut else self.cursor
         if name in GOOD_VALUES:
             return self._chance.choice(GOOD_VALUES[name])
         if schema["type"] == "array":

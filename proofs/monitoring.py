@@ -5,6 +5,7 @@ Clients post, read, and make mistakes meanwhile, so that most queries have data.
 
 import argparse
 import json
+import re
 import subprocess
 import time
 import urllib.parse
@@ -35,6 +36,11 @@ scrape_configs:
     authorization: {{credentials: "{token}"}}
     static_configs: [{{targets: ["{host}:{port}"]}}]
 """
+
+
+METRIC = re.compile(r"\beds_\w+")
+# What queries add to the name of a metric.
+_SUFFIX = re.compile(r"_(total|sum|count|bucket)$")
 
 
 class Query(NamedTuple):
@@ -102,6 +108,10 @@ def ask(prometheus: Address) -> Iterator[Result]:
     for place in errors:
         progress(f"Failed: {place}")
     progress("Without data: " + ("; ".join(empty) or "none"))
+    families = {_SUFFIX.sub("", name) for name in fetch(prometheus, "metadata")["data"]}
+    names = {name for query in queries for name in METRIC.findall(query.expression)}
+    missing = sorted(name for name in names if _SUFFIX.sub("", name) not in families)
+    yield Result("metrics without a service", ", ".join(missing) or "none", must_be="none")
     targets = fetch(prometheus, "targets")["data"]["activeTargets"]
     rules = fetch(prometheus, "rules")["data"]["groups"][0]["rules"]
     yield Result("queries asked", len(queries))

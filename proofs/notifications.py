@@ -35,8 +35,6 @@ REFUSED, LATE = 0.1, 0.02
 LATE_SECONDS = 16.0
 # Seconds between two changes.
 PAUSE = 0.2
-# Receivers that fail are tried again for this long.
-PATIENCE = 600.0
 _WAITING: LiteralString = """
     SELECT count(*) FROM notifications_outboxmessage WHERE state = 'waiting'
 """
@@ -162,7 +160,7 @@ def measure(options: argparse.Namespace) -> Report:
         for role, count in sorted(kills.items()):
             yield Result(f"{role} killed", count)
         with service.explained():
-            yield from account_for(service, receiver, changes)
+            yield from account_for(service, receiver, changes, options.patience)
     assert receiver.node
     receiver.node.end()
 
@@ -181,7 +179,7 @@ def subscribe(service: Whole, receiver: Receiver, url: str) -> None:
     if process.returncode:
         raise Failed(f"Subscribing failed:\n{process.stderr[-2000:]}")
     receiver.expect(json.loads(process.stdout)["secret"])
-    until(lambda: count(service, _STARTED) == 2, "the subscriptions to start", PATIENCE)
+    until(lambda: count(service, _STARTED) == 2, "the subscriptions to start")
 
 
 def count(service: Whole, statement: LiteralString) -> int:
@@ -244,15 +242,15 @@ def post(client: Client, account: int, plan: str) -> bool:
     return response is not None and response.status == 202
 
 
-def account_for(service: Whole, receiver: Receiver, changes: Changes) -> Report:
+def account_for(service: Whole, receiver: Receiver, changes: Changes, patience: float) -> Report:
     """Compare what happened with what the receiver was told."""
     yield Result("accounts that left while processes were killed", len(changes.left))
     changes.finish()
     expected = {f"account {number} entered Paying." for number in range(changes.accounts)}
-    wait_until_told(service, receiver, expected)
+    wait_until_told(service, receiver, expected, patience)
     changes.finish_leaving()
     expected |= {f"account {number} left Paying." for number in range(0, changes.accounts, 2)}
-    wait_until_told(service, receiver, expected)
+    wait_until_told(service, receiver, expected, patience)
     ids, counts = receiver.ids, receiver.counts
     yield Result("changes", len(expected))
     yield Result("changes that nobody was told of", len(expected - ids.keys()), must_be=0)
@@ -267,19 +265,24 @@ def account_for(service: Whole, receiver: Receiver, changes: Changes) -> Report:
     yield Result("repeats with the same id", counts["repeats"])
 
 
-def wait_until_told(service: Whole, receiver: Receiver, expected: set[str]) -> None:
+def wait_until_told(
+    service: Whole, receiver: Receiver, expected: set[str], patience: float
+) -> None:
     def is_told() -> bool:
         service.check()
         return expected <= receiver.ids.keys() and count(service, _WAITING) == 0
 
     progress(f"Waiting until all of {len(expected)} changes are told.")
     with suppress(Failed):
-        until(is_told, "all changes to be told", PATIENCE)
+        until(is_told, "all changes to be told", patience)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=3.0, help="how long to post and kill")
     parser.add_argument("--seed", type=int, default=1, help="draws the kills and the failures")
+    parser.add_argument(
+        "--patience", type=float, default=600.0, help="seconds to wait for what is not told yet"
+    )
 
 
 if __name__ == "__main__":

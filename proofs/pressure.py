@@ -6,6 +6,7 @@ until the service answers 202 again and its inbox is empty.
 """
 
 import argparse
+import re
 import resource
 import signal
 import socket
@@ -190,6 +191,8 @@ def measure(options: argparse.Namespace) -> Report:
     with running(EDS_INBOX_LIMIT=str(INBOX_LIMIT)) as service:
         until(lambda: post(service, Responses()) == 202, "the first 202", RECOVERED_WITHIN)
         for name, (situation, allowed) in situations(options.clients).items():
+            if not re.search(options.only, name):
+                continue
             progress(f"{name}, for {options.seconds} s.")
             with service.explained():
                 row, responses = observe(service, situation, options.seconds)
@@ -240,6 +243,7 @@ def allow_files(number: int) -> None:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=12.0, help="how long each lasts")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="those with such a name")
     parser.add_argument("--clients", type=int, default=2500, help="slow and idle clients")
 
 

@@ -253,7 +253,7 @@ def measure(options: argparse.Namespace) -> Report:
     with ExitStack() as stack:
         older = stack.enter_context(exported(before))
         newer = stack.enter_context(exported(options.after)) if options.after else PROJECT
-        if (older / "notifications" / "watching").exists():
+        if not options.no_alarms and (older / "notifications" / "watching").exists():
             with temporary_service(project=older) as lived_in:
                 yield from alarms(lived_in, newer)
         service = stack.enter_context(
@@ -296,6 +296,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--to", dest="after", metavar="COMMIT", help="the new one; by default the working tree"
     )
     parser.add_argument("--citus", action="store_true", help="on a cluster of three servers")
+    parser.add_argument("--no-alarms", action="store_true", help="leave out the days with alarms")
     parser.add_argument("--seconds", type=float, default=40.0, help="how long to post and read")
     parser.add_argument("--seed", type=int, default=1, help="draws the messages")
 

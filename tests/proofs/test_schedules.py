@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 
 from harness.service import Service, temporary_service
-from proofs import planted_bugs, schedules
+from proofs import schedules
 from proofs.schedules import Schedule
 from tests.database import own_server
 
@@ -52,25 +52,6 @@ def test_without_faults_nothing_is_killed(service: Service) -> None:
     assert not {"kill", "hang", "lost"} & outcome["incidents"].keys()
 
 
-BUGS = sorted({bug for bugs in planted_bugs.BUGS.values() for bug in bugs})
-
-
-def test_each_patch_is_planted() -> None:
-    assert sorted(patch.stem for patch in planted_bugs.PATCHES.iterdir()) == BUGS
-    assert all(len(bugs) >= 2 for bugs in planted_bugs.BUGS.values())
-
-
-@pytest.mark.parametrize("bug", BUGS)
-def test_a_planted_bug_applies_to_the_code(bug: str) -> None:
-    patching = subprocess.run(
-        ["git", "apply", "--check", str(planted_bugs.patch_of(bug))],
-        cwd=settings.BASE_DIR,
-        capture_output=True,
-        text=True,
-    )
-    assert patching.returncode == 0, patching.stderr
-
-
 def test_a_planted_bug_is_found(tmp_path: Path) -> None:
     results = tmp_path / "results.json"
     options = ("--proof", "schedules", "--bug", "scored_in_another_transaction")
@@ -79,4 +60,8 @@ def test_a_planted_bug_is_found(tmp_path: Path) -> None:
         cwd=settings.BASE_DIR,
         check=True,
     )
-    assert json.loads(results.read_text())["results"] == {"planted": 1, "not found": 0}
+    assert json.loads(results.read_text())["results"] == {
+        "planted": 1,
+        "not found": 0,
+        "found without a bug": 0,
+    }
