@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from access.trail import entries
 from engagement.models import Product, ScoreSet
 from notifications.delivery import deliver as delivering
 from notifications.delivery import outcomes
 from notifications.delivery.deliver import LEASE, deliver
+from notifications.hooks import managing as hooks
 from notifications.models import OutboxMessage
 from notifications.watching import outbox, sweep
 from tests.engagement.history import group, tell
@@ -65,7 +67,10 @@ def test_every_change_is_told_with_one_id_wherever_workers_die(
     paying = a_segment(acme, PAYS)
     destination = a_destination(acme, receiver.url)
     subscribe(destination, "segment_entered", segment=paying)
-    subscribe(destination, "segment_left", segment=paying)
+    # A tool of automation hears of the others.
+    only = hooks.HookParameters(segment_id=paying.pk, quiet_hours=0)
+    hook = hooks.HookBody(receiver.url, "segment.left", paying.workspace_id, only)
+    hooks.subscribe(acme, hook, None, "https://eds.example.com", entries.COMMAND_LINE, clock.now)
     settle(clock)
     changes: Counter[str] = Counter()
     deaths = 0
