@@ -123,6 +123,8 @@ def test_axe_finds_nothing_on_any_page(browser: Browser, acme: Product, globex: 
         f"/admin/engagement/{kind}/?workspace={rows.workspace.pk}" for kind in ("account", "user")
     ]
     places.append(f"/admin/engagement/segment/add/?workspace={rows.workspace.pk}&scope=account")
+    place = f"product={acme.pk}&workspace={rows.workspace.pk}&store_kind=postgres"
+    places.append(f"/admin/exports/scheduledexport/add/?{place}")
     for number, url in enumerate(places):
         browser.resize(WIDE)
         browser.open(url)
