@@ -138,7 +138,8 @@ def _plant(proof: str, bug: str) -> dict[str, Any]:
     return {
         "bug": words(bug),
         "proof": proof,
-        "found": bool(complaints),
+        # Without a bug, a proof that fails in any way shows nothing.
+        "found": bool(run.returncode if bug == NONE else complaints),
         "after, s": time.monotonic() - began,
         "by": complaints[0].removeprefix("error: ")[:SHOWN] if complaints else "",
     }
