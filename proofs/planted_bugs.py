@@ -39,6 +39,11 @@ SHORT = {
     "notifications": ("--minutes", "0.2", "--patience", "60"),
     "pooled": ("--seconds", "8", "--pause", "0.02"),
     "pressure": ("--only", "inbox full|silent", "--seconds", "14", "--clients", "100"),
+    # Without what takes long: --database and --first-starts are left.
+    "power": (
+        *("--cuts", "0", "--first-starts", "4", "--database", "4", "--backups", "0"),
+        *("--migrations", "0", "--replica", "0", "--controls", "0", "--pause", "0.02"),
+    ),
     "reads": ("--seconds", "20", "--pause", "0.02"),
     "schedules": ("--seeds", "200", "--processes", "1", "--until-broken"),
     "scores": ("--only", "360|drift", "--worlds", "1", "--processes", "1"),
@@ -67,6 +72,7 @@ BUGS = {
     "notifications": ("each_attempt_has_its_own_id", "refusal_counts_as_delivered"),
     "pooled": ("lock_of_a_session_and_not_of_a_transaction", "statements_are_prepared"),
     "pressure": ("503_without_a_time", "senders_wait_for_a_minute"),
+    "power": ("commits_that_do_not_wait_for_the_disk", "secrets_that_are_not_synced"),
     "reads": ("change_that_readers_never_hear_of", "pages_kept_for_seconds"),
     "schedules": (
         "202_before_the_commit",

@@ -53,8 +53,8 @@ def measure(options: argparse.Namespace) -> Report:
     chance = random.Random(options.seed)
     if options.cuts:
         yield from cut_while_posting(options, chance)
-    for each in range(options.first_starts):
-        yield from cut_the_first_start(f"first start {each + 1}", chance)
+    if options.first_starts:
+        yield from cut_first_starts(options.first_starts, chance)
     for each in range(options.backups):
         with disk() as data, logs() as log:
             yield from cut_a_backup(f"backup {each + 1}", data, prepare(data), log, chance)
@@ -176,20 +176,29 @@ class People:
 _KNOWN: LiteralString = "SELECT count(*) FROM engagement_user WHERE external_id = ANY(%s)"
 
 
-def cut_the_first_start(name: str, chance: random.Random) -> Report:
+def cut_first_starts(number: int, chance: random.Random) -> Report:
     """Cut the power of an empty folder's first start: the next start must come up by itself."""
-    with disk() as data, logs() as log:
-        folder = data.folder / "data"
-        folder.mkdir()
-        data.make_durable()
-        seconds = cut_a_start(data, folder, log, chance, FIRST_START)
-        progress(f"{name}: cut after {seconds:.1f} s.")
-        posted = Posted()
-        with starting(folder, log) as service:
-            service.wait_until_ready()
-            with posting([[service.address]], service.key, 1, posted):
-                time.sleep(1)
-            yield from accounting.settle(posted, service.connect, name)
+    failures = 0
+    for each in range(number):
+        with disk() as data, logs() as log:
+            folder = data.folder / "data"
+            folder.mkdir()
+            data.make_durable()
+            seconds = cut_a_start(data, folder, log, chance, FIRST_START)
+            progress(f"First start {each + 1}: cut after {seconds:.1f} s.")
+            posted = Posted()
+            with starting(folder, log) as service:
+                try:
+                    service.wait_until_ready()
+                except Failed as failure:
+                    progress(str(failure))
+                    failures += 1
+                    continue
+                with posting([[service.address]], service.key, 1, posted):
+                    time.sleep(1)
+                yield from accounting.settle(posted, service.connect, f"first start {each + 1}")
+    yield Result("first starts that were cut", number)
+    yield Result("starts after these that failed", failures, must_be=0)
 
 
 def control(options: argparse.Namespace, name: str, chance: random.Random, *, lies: bool) -> Report:

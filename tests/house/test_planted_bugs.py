@@ -10,7 +10,7 @@ from proofs import planted_bugs
 ROOT = Path(__file__).resolve().parents[2]
 BUGS = sorted({bug for bugs in planted_bugs.BUGS.values() for bug in bugs})
 # One plants bugs, and has none itself. The patches of the other are there, its short form follows.
-WITHOUT = {"planted_bugs", "power"}
+WITHOUT = {"planted_bugs"}
 OF_POWER = {"commits_that_do_not_wait_for_the_disk", "secrets_that_are_not_synced"}
 # Lines of a patch that the code has, and others that say where.
 _HUNK = re.compile(r"^@@ .*\n((?:[ +\\-].*\n)+)", re.MULTILINE)

@@ -1,6 +1,7 @@
 """Simulated schedules hold all promises, a seed is one schedule, and planted bugs are found."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,6 +38,15 @@ def test_schedules_break_no_promise(service: Service) -> None:
     assert len({outcome["digest"] for outcome in outcomes}) == len(SEEDS)
     incidents = {name for outcome in outcomes for name in outcome["incidents"]}
     assert incidents >= {"lock", "lost wake-up", "doubled wake-up"}
+
+
+@pytest.mark.skipif(
+    os.environ.get("PROOFS") != "all", reason="takes half an hour; PROOFS=all runs it, too"
+)
+def test_a_thousand_schedules_break_no_promise() -> None:
+    command = [sys.executable, "-m", "proofs.schedules", "--seeds", "1000"]
+    run = subprocess.run(command, cwd=settings.BASE_DIR, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_a_seed_is_a_schedule(service: Service) -> None:
