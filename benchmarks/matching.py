@@ -46,6 +46,10 @@ _PLANT: tuple[LiteralString, ...] = (
             now(), '')
     ON CONFLICT DO NOTHING
     """,
+    """
+    UPDATE engagement_scoreset SET scored_day = (now() AT TIME ZONE 'UTC')::date
+    WHERE product_id = %(product)s AND state = 'current'
+    """,
     "VACUUM ANALYZE engagement_account, marketplace_license",
 )
 
@@ -58,6 +62,9 @@ def measure(options: argparse.Namespace) -> Report:
         for statement in _PLANT:
             parameters = {"product": product["product_id"]} if "%" in statement else None
             database.execute(statement, parameters)
+        # Of a large product, pages show what the background has found.
+        for job in ("count segments", "what changed"):
+            pages.run_night(service, job)
         person = pages.log_in(service, "web")
         addresses = {
             "overview with its checklist": "/admin/",
