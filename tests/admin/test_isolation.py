@@ -3,50 +3,54 @@
 from typing import Any
 
 import pytest
+from django.contrib.admin import site
 from django.contrib.auth.models import AnonymousUser
 from django.test import Client
 from django.urls import reverse
 
 from access.pages.scoping import ProductScopedAdmin, visible_products
-from engagement.models import EventWeight, Product, ProductMember, Workspace
+from engagement.models import (
+    AccountNote,
+    AccountWork,
+    AlarmWork,
+    EventWeight,
+    Product,
+    ProductMember,
+    Workspace,
+)
 from ingestion.models import DroppedMessage, DropReason, ForgetKey, IngestionKey
 from marketplace.models import Connection
 from notifications.models import Destination, Subscription
 from readapi.models import ApiToken
 from tests.admin.rows import Rows, quarantined, waiting
+from tests.engagement.history import NOON
 
 REFUSED = {302, 403, 404}
 ONE_ROW = ["change", "history", "delete"]
-OWN_VIEWS = {
-    "engagement_account": ["license_move", "timeline", "latest", "work"],
-    "engagement_user": ["timeline", "latest"],
-    "engagement_workspace": [
-        *("backtest", "compute_backtest", "suggest_weights", "use_weights"),
-        *("chances", "forecast", "trends", "cohorts", "alarms", "compute_cohorts"),
-    ],
-    "ingestion_ingestionkey": ["reveal", "rotate", "revoke"],
-    "ingestion_forgetkey": ["reveal", "rotate", "revoke"],
-    "readapi_apitoken": ["reveal", "rotate", "revoke"],
-    "ingestion_quarantinedmessage": ["try_again"],
-    "marketplace_connection": [
-        *("details", "status", "test", "sync", "full_sync", "disconnect", "seats"),
-    ],
-    "notifications_destination": ["test", "rotate", "end_rotation", "pause"],
-    "notifications_digest": ["preview"],
-    "notifications_outboxmessage": ["send_again"],
-    "exports_scheduledexport": ["run_now", "write_everything", "verify", "stop"],
-    "destinations_recorddestination": [
-        *("start", "pause", "dry_run", "send_now", "read_fields", "links"),
-    ],
-    "destinations_recordrun": ["retry"],
-}
+
+
+def work_on(rows: Rows) -> None:
+    """Give the product a rule and a result of its own, and its account an owner, a tag, a note, and
+    a closed alarm."""
+    product, name = rows.product, rows.product.name.lower()
+    rules = [{"trait": f"{name}_csm"}]
+    product.work = {"results": [{"name": f"{name} upsell", "means": "good"}], "rules": rules}
+    product.save(update_fields=["work"])
+    own: dict[str, Any] = {"product": product, "account": rows.account}
+    AccountWork.objects.create(**own, owner=f"{name}-owner", tags=[f"{name} tag"])
+    AccountNote.objects.create(**own, author="maya", text=f"{name} note", written_at=NOON)
+    day = {"since": NOON.date(), "seen_on": NOON.date(), "closed_at": NOON}
+    closed = {"result": f"{name} upsell", "closed_by": f"{name} maya", "signal": "fall", **day}
+    AlarmWork.objects.create(workspace=rows.workspace, **own, **closed)
 
 
 def addresses(rows: Rows) -> list[str]:
     """Every admin URL that is about one row of the product."""
+    admins = {each.opts.label_lower.replace(".", "_"): each for each in site._registry.values()}
     urls = []
     for name, pk in rows.pages():
-        views = [*ONE_ROW, *OWN_VIEWS.get(name, [])]
+        more = getattr(admins[name], "extra_views", ())
+        views = [*ONE_ROW, *(view.name for view in more if view.needs_row)]
         urls += [reverse(f"admin:{name}_{view}", args=[pk]) for view in views]
     return urls
 
@@ -55,6 +59,7 @@ def addresses(rows: Rows) -> list[str]:
 def test_no_address_of_another_products_row_answers(
     member: Client, globex_rows: Rows, method: str
 ) -> None:
+    work_on(globex_rows)
     for address in addresses(globex_rows):
         answer = getattr(member, method)(address, {"name": "taken over", "post": "yes"})
         # A view for POST only may return 405 first.
@@ -67,11 +72,17 @@ def test_no_address_of_another_products_row_answers(
     assert globex_rows.product.name == "Globex"
 
 
-def test_the_same_addresses_answer_for_the_members_own_product(
-    member: Client, acme_rows: Rows
+def test_the_same_addresses_answer_for_the_members_own_product_and_show_no_other(
+    member: Client, acme_rows: Rows, globex_rows: Rows
 ) -> None:
+    work_on(acme_rows)
+    work_on(globex_rows)
     for name, pk in acme_rows.pages():
         assert member.get(reverse(f"admin:{name}_change", args=[pk])).status_code == 200, name
+    for address in addresses(acme_rows):
+        answer = member.get(address)
+        assert answer.status_code in {200, 302, 403, 404, 405}, address
+        assert b"globex" not in answer.content.lower(), address
 
 
 @pytest.mark.slow
