@@ -420,7 +420,7 @@ def test_workers_that_are_killed_leave_each_forecast_once_and_as_it_was(scored: 
     def wait(clock: Clock, _: timedelta) -> None:
         """No longer than the job does, so that a day's crashes are on that day."""
         times = Job.objects.filter(kind=storage.JOB).values_list("due_at", "leased_until")
-        clock.now = max(clock.now, *(time for row in times for time in row if time))
+        clock.now = max([clock.now, *(time for row in times for time in row if time)])
 
     def play(kill: bool) -> Iterator[list[tuple[object, ...]]]:
         StoredForecast.objects.all().delete()
