@@ -57,8 +57,9 @@ def test_a_receiver_verifies_with_each_of_two_secrets(
     message.save()
     deliver(timezone.now)
     (received,) = receiver.received
+    expected = {"id": received.headers["webhook-id"], **message.payload}
     for secret in (old, new):
-        assert Webhook(secret).verify(received.body, received.headers) == message.payload
+        assert Webhook(secret).verify(received.body, received.headers) == expected
     with pytest.raises(WebhookVerificationError):
         Webhook(other).verify(received.body, received.headers)
     with pytest.raises(WebhookVerificationError):
