@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import Error
+from django.db import Error, close_old_connections
 from django.utils import timezone
 from django_celery_beat.schedulers import DatabaseScheduler
 
@@ -43,7 +43,19 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no types
 
     def tick(self, *arguments: Any, **options: Any) -> float:
         self._reset_future_runs()
-        delay: float = super().tick(*arguments, **options)
+        try:
+            delay: float = super().tick(*arguments, **options)
+        except Error as error:
+            # The schedule is read again every five minutes. Celery's beat ends with a traceback
+            # if the database is away just then.
+            logger.warning(
+                "The schedule cannot be read (%s); beat tries again in %.0f seconds.",
+                type(error).__name__,
+                DATABASE_RETRY_DELAY,
+            )
+            close_old_connections()
+            self._last_full_sync = datetime.min
+            return DATABASE_RETRY_DELAY
         self._save_heartbeat()
         return delay
 

@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -133,3 +133,23 @@ def test_beat_survives_a_missing_database(
         ticks(scheduler)
     assert "ingestion.tasks.drain" in sent_tasks
     assert telemetry.get_counters(BEAT_COUNTER) == {}
+
+
+def test_beat_survives_a_database_that_is_away_when_the_schedule_is_read_again(
+    sent_tasks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beat: Any = started()
+    ticks(beat)
+
+    def refuse(*arguments: Any) -> None:
+        raise Error("the database system is starting up")
+
+    # As five minutes after the last time.
+    beat._last_full_sync = datetime.min
+    with monkeypatch.context() as patch:
+        patch.setattr(schedule.Scheduler, "all_as_schedule", refuse)
+        assert beat.tick() == schedule.DATABASE_RETRY_DELAY
+    # The next attempt does not wait for another five minutes.
+    PeriodicTask.objects.filter(task="ingestion.tasks.drain").update(enabled=False)
+    beat.tick()
+    assert "ingestion.tasks.drain" not in {entry.task for entry in beat.schedule.values()}
