@@ -222,7 +222,8 @@ def at(day: date) -> datetime:
 
 
 def stored(product: Product) -> list[StoredForecast]:
-    return list(StoredForecast.objects.filter(product=product, stays=True, kind="renewal"))
+    rows = StoredForecast.objects.filter(product=product, stays=True, kind="renewal")
+    return list(rows.order_by("made_on"))
 
 
 @pytest.mark.django_db(transaction=True)
