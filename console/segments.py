@@ -367,7 +367,8 @@ class SegmentAdmin(PageAdmin):
         if rule is None or not (rule.conditions or may_be_empty):
             return None
         is_stored = segment is not None and segment.pk and not rows.is_bound
-        return previews.preview_segment(workspace, rule, segment if is_stored else None)
+        stored = segment if is_stored else None
+        return previews.preview_segment(workspace, rule, timezone.now(), stored)
 
     def _preview_url(self, segment: Segment) -> str:
         query: dict[str, Any] = {"workspace": segment.workspace_id, "scope": segment.scope}

@@ -83,7 +83,6 @@ TABLES: dict[str, Placement] = {
     "trends_usageday": _distributed("counted from the daily counts of the product"),
     "engagement_feature": _distributed("joined with event names"),
     "engagement_accountuse": _distributed("a row for each account and event that it used"),
-    "engagement_neverused": _distributed("found from accounts and their uses"),
     "engagement_lateuse": _distributed("a row for each account with late counts"),
     "engagement_stepsdone": _distributed("a row for each user and account of a workspace"),
     "engagement_lateday": _distributed("a row for each account with late counts and score set"),

@@ -42,7 +42,7 @@ from engagement.rules.rules import (
 )
 from engagement.rules.texts import ACTIVATION_LABELS, CHANCE_LABELS, license_event_label
 from engagement.scopes import get_kind
-from engagement.segments import listed_features, members
+from engagement.segments import members
 from engagement.segments.activation import listed_activation_filter
 from engagement.segments.chances import candidates_filter
 from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
@@ -144,11 +144,8 @@ def list_filter(state: ListState, score_set: ScoreSet, segment: Segment | None) 
             case ActivationCondition():
                 kind_of_list, today = get_kind(rule.scope), score_set.scored_day or date.min
                 matches &= listed_activation_filter(condition, score_set, kind_of_list, today)
-    matches &= listed_features.candidates_filter(rule, score_set)
     if segment is not None:
-        of_segment = members.segment_rule(segment)
-        matches &= members.members_filter(score_set, of_segment)
-        matches &= listed_features.candidates_filter(of_segment, score_set)
+        matches &= members.members_filter(score_set, members.segment_rule(segment))
     if kind := state.filters.get("insight"):
         matches &= insight_filter(cast(InsightKind, kind), score_set)
         matches &= listed_insight_filter(score_set, kind)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -13,16 +14,19 @@ from core.database import sql
 from engagement.models import ScoreSet, Segment
 from engagement.orders import pages, storage
 from engagement.orders.columns import sorted_rows, with_facts
-from engagement.rules.rules import ActivationCondition
+from engagement.orders.features import columns_of
+from engagement.rules.rules import ActivationCondition, Rule
 from engagement.scopes import SubjectKind, get_kind
 from engagement.search import lookup
 from engagement.segments import counts
 from engagement.segments.activation import known_count
+from engagement.segments.members import segment_rule
 
 # Limits of the statements that filter a large set: to sort it, and to count it.
 FILTER_TIMEOUT_SECONDS = 5.0
 COUNT_TIMEOUT_SECONDS = 0.1
 ROWS_PER_FETCH = 2_000
+ANYBODY = Q()
 
 NOT_READY = (
     "These {plural} are being sorted by this column for the first time. Reload the page in a "
@@ -64,7 +68,9 @@ class ListQuery:
 
     def read_page(self) -> Listing:
         try:
-            return self._read_filtered() if self.state.is_filtered else self._read_all()
+            if not self.state.is_filtered:
+                return self._read_all()
+            return self._read_matches() or self._read_filtered()
         except pages.OrderNotReady:
             return self._problem(NOT_READY)
         except sql.StatementTimeout:
@@ -92,13 +98,58 @@ class ListQuery:
         has_more = self.state.offset + self.state.page_size < total
         return Listing(self._rows(page.ids), total, has_more, page.as_of)
 
+    def _read_matches(self) -> Listing | None:
+        """The page of a list by a feature alone, of a large set."""
+        column = self._column_of_matches()
+        page = column and pages.read_matches(
+            self.score_set,
+            column,
+            descending=self.state.is_descending,
+            offset=self.state.offset,
+            limit=self.state.page_size,
+            now=self.now,
+        )
+        if not page:
+            return None
+        has_more = self.state.offset + self.state.page_size < (page.row_count or 0)
+        # Those that match no longer are left out.
+        return Listing(self._rows(page.ids, self._filter), page.row_count, has_more, page.as_of)
+
+    def _column_of_matches(self) -> str:
+        """The order by a feature that has the rows of the list in its order; empty if none does."""
+        conditions = [each for rule in self._rules for each in rule.conditions]
+        is_single = len(self.state.filters) == len(conditions) == 1 and not self.state.search
+        if not is_single or self.state.sort_column != "score":
+            return ""
+        product_id = self.score_set.product_id
+        return next((each for rule in self._rules for each in columns_of(rule, product_id)), "")
+
+    @cached_property
+    def _rules(self) -> list[Rule]:
+        """The conditions of the filters, and those of the segment."""
+        rules = [list_rule(self.state)]
+        return [*rules, segment_rule(self.segment)] if self.segment else rules
+
+    @cached_property
+    def _filter(self) -> Q:
+        return list_filter(self.state, self.score_set, self.segment)
+
+    @cached_property
+    def _candidates(self) -> list[pages.OrderPage]:
+        return [
+            page
+            for rule in self._rules
+            for page in pages.candidates(rule, self.score_set, self.now)
+        ]
+
     def _read_filtered(self) -> Listing:
         offset, size = self.state.offset, self.state.page_size
         with sql.statement_timeout(FILTER_TIMEOUT_SECONDS):
             ids = list(self._filtered_ids()[offset : offset + size + 1])
         has_more = len(ids) > size
         total = self._count() if has_more or offset else len(ids)
-        return Listing(self._rows(ids[:size]), total, has_more)
+        as_of = min((page.as_of for page in self._candidates if page.as_of), default=None)
+        return Listing(self._rows(ids[:size]), total, has_more, as_of)
 
     def _count(self) -> int | None:
         is_single = len(self.state.filters) == 1 and not self.state.search
@@ -133,17 +184,20 @@ class ListQuery:
         return self._matching(rows).values_list(self.kind.id_column, flat=True)
 
     def _matching(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        matches: Q = list_filter(self.state, self.score_set, self.segment)
+        matches = self._filter
+        for page in self._candidates:
+            matches &= page.among
         if self.state.search:
             product_ids = [self.score_set.product_id]
             entries = lookup.matching_entries(product_ids, self.kind.scope, self.state.search)
             matches &= Q(**{f"{self.kind.id_column}__in": entries.values("subject_id")})
         return rows.filter(matches)
 
-    def _rows(self, ids: Sequence[int]) -> list[Any]:
+    def _rows(self, ids: Sequence[int], matches: Q = ANYBODY) -> list[Any]:
         """The engagement rows with these ids, in this order, each with its subject."""
         kind = self.kind
-        rows = kind.engagement_rows(self.score_set).filter(**{f"{kind.id_column}__in": list(ids)})
+        own = Q(**{f"{kind.id_column}__in": list(ids)})
+        rows = kind.engagement_rows(self.score_set).filter(own, matches)
         rows = rows.select_related(kind.scope).defer(f"{kind.path}trait_stamps")
         rows = with_facts(rows, self.score_set, kind)
         if kind.scope == "user":

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 from django.db.models import Count
@@ -12,11 +12,12 @@ from console.lists.columns import cut
 from core.database import sql
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Segment, User, Workspace
+from engagement.orders import pages
 from engagement.rules import filters
 from engagement.rules.rules import Rule
 from engagement.rules.texts import describe_rule
 from engagement.scores.formula import rounded_score
-from engagement.segments import counts, listed_features
+from engagement.segments import counts
 from engagement.segments import members as segments
 
 MEMBERS_SHOWN = 10
@@ -54,7 +55,9 @@ class Preview:
         return f"{self.scope}s"
 
 
-def preview_segment(workspace: Workspace, rule: Rule, stored: Segment | None = None) -> Preview:
+def preview_segment(
+    workspace: Workspace, rule: Rule, now: datetime, stored: Segment | None = None
+) -> Preview:
     """The members that a segment with this rule would have, highest score first.
 
     *stored* is the segment that has this rule already. Its count may be the cached one.
@@ -65,7 +68,7 @@ def preview_segment(workspace: Workspace, rule: Rule, stored: Segment | None = N
         return Preview(rule.scope, reason=reason)
     rows = segments.engagement_rows(score_set, rule.scope).filter(
         segments.members_filter(score_set, rule),
-        listed_features.candidates_filter(rule, score_set),
+        *(page.among for page in pages.candidates(rule, score_set, now, is_ranking=True)),
     )
     # What a page waits for, of a set whose counts take long.
     is_large = stored is not None and counts.counted_at(score_set) is not None

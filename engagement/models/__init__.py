@@ -14,7 +14,7 @@ from engagement.models.changes import (
 )
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
-from engagement.models.features import AccountUse, Feature, LateUse, NeverUsed, UsageState
+from engagement.models.features import AccountUse, Feature, LateUse, UsageState
 from engagement.models.forgotten_subjects import ForgottenSubject
 from engagement.models.limits import ProductLimits, ProductUsage, TraitName
 from engagement.models.orders import OrderChunk, StoredOrder
@@ -75,7 +75,6 @@ __all__ = [
     "LateUse",
     "Membership",
     "MovedThreshold",
-    "NeverUsed",
     "OrderChunk",
     "PartRequest",
     "Product",

@@ -1,6 +1,5 @@
 """Features: named groups of event names, and which events accounts used, from when until when."""
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
@@ -84,30 +83,6 @@ class LateUse(models.Model):
 
     def __str__(self) -> str:
         return f"account {self.account_id} since {self.day}"
-
-
-class NeverUsed(models.Model):
-    """The accounts that had never used a feature at the beginning of *day*, for lists, which find
-    them first (``engagement.segments.listed_features``). Accounts beyond *last_account_id* came
-    later. *account_ids* is None if there are too many for that."""
-
-    pk = models.CompositePrimaryKey("product_id", "feature_id")
-    product = models.ForeignKey(
-        "engagement.Product", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
-    )
-    feature = ProductForeignKey(
-        Feature,
-        on_delete=models.DO_NOTHING,
-        db_constraint=False,
-        db_index=False,
-        related_name="+",
-    )
-    day = models.DateField()
-    account_ids = ArrayField(models.BigIntegerField(), null=True)
-    last_account_id = models.BigIntegerField()
-
-    def __str__(self) -> str:
-        return f"accounts without feature {self.feature_id}"
 
 
 class UsageState(models.Model):

@@ -16,18 +16,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import BigIntegerField, F, Q
+from django.db.models.expressions import RawSQL
+
 from core.database import sql
+from engagement.activity.reading import AnyOf
 from engagement.models import OrderChunk, ScoreSet, StoredOrder
 from engagement.orders.columns import check_column, sorted_rows
+from engagement.orders.features import columns_of
 from engagement.orders.storage import CHUNK_SIZE, is_large, request_order
-from engagement.scopes import SubjectKind
+from engagement.rules.rules import Rule
+from engagement.scopes import ACCOUNTS, SubjectKind
 
 # The first rows by score come from the index of the ranking, and are always exact.
 MAX_INDEXED_ROWS = 1_000
+# Of as many accounts that match, a list can rank all.
+FEW = 10_000
 # Limit for sorting a large set, while its order has not been computed yet.
 LIVE_TIMEOUT_SECONDS = 3.0
 # How exactly the time of the last use is known.
 USE_INTERVAL = timedelta(hours=1)
+
+
+_IDS = ArrayField(BigIntegerField())
 
 
 class OrderNotReady(Exception):
@@ -46,6 +58,13 @@ class OrderPage:
     version: int | None = None
     as_of: datetime | None = None
     row_count: int | None = None
+
+    @property
+    def among(self) -> Q:
+        """Keeps the accounts of the page. The planner does not see how many there are: it would
+        walk a ranking instead."""
+        ids = RawSQL("(SELECT %s::bigint[])::bigint[]", ([*self.ids],), _IDS)
+        return Q(AnyOf(F("account_id"), ids))
 
 
 def read_page(
@@ -75,12 +94,51 @@ def read_page(
         rows = sorted_rows(score_set, kind, column, descending=descending)
         ids = rows.values_list(f"{kind.id_column}", flat=True)[offset : offset + limit]
         return OrderPage(list(ids))
-    order = StoredOrder.objects.filter(score_set=score_set, scope=kind.scope, column=column).first()
-    if order is None or order.used_at is None or now > order.used_at + USE_INTERVAL:
-        _note_use(order, score_set, kind, column, now)
+    order = _used_order(score_set, kind, column, now)
     if order is None or order.version == 0:
         return _sort_now(score_set, kind, column, descending, offset, limit)
     return _read_stored(order, descending, offset, limit, version)
+
+
+def read_matches(
+    score_set: ScoreSet,
+    column: str,
+    *,
+    descending: bool = True,
+    offset: int = 0,
+    limit: int,
+    now: datetime,
+) -> OrderPage | None:
+    """As ``read_page``, of the accounts of an order by a feature (``engagement.orders.features``),
+    by their scores. None if the set is not large, or if the order has not been computed yet."""
+    if not is_large(score_set, ACCOUNTS):
+        return None
+    order = _used_order(score_set, ACCOUNTS, column, now)
+    if order is None or order.version == 0:
+        return None
+    return _read_stored(order, descending, offset, limit, None)
+
+
+def candidates(
+    rule: Rule, score_set: ScoreSet, now: datetime, *, is_ranking: bool = False
+) -> list[OrderPage]:
+    """For a list by a condition on a feature, the accounts that may match, if they are few: it
+    finds them first, and ranks them alone. If the list is the highest of all that match a single
+    condition (*is_ranking*), also the first of many."""
+    columns = columns_of(rule, score_set.product_id) if is_large(score_set, ACCOUNTS) else []
+    is_whole = is_ranking and len(rule.conditions) == 1
+    pages = [read_matches(score_set, each, limit=FEW, now=now) for each in columns]
+    return [page for page in pages if page and (is_whole or (page.row_count or 0) <= FEW)]
+
+
+def _used_order(
+    score_set: ScoreSet, kind: SubjectKind, column: str, now: datetime
+) -> StoredOrder | None:
+    """The stored order, with a note that somebody uses it."""
+    order = StoredOrder.objects.filter(score_set=score_set, scope=kind.scope, column=column).first()
+    if order is None or order.used_at is None or now > order.used_at + USE_INTERVAL:
+        _note_use(order, score_set, kind, column, now)
+    return order
 
 
 def _note_use(

@@ -1,9 +1,9 @@
 """Computes the stored orders in the background, with a bounded share of the time.
 
 A score set is large for a scope if sorting its rows takes too long for a page. Its standard columns
-have stored orders, and so does each trait by which somebody sorts. An order that was used in the
-last days is kept fresh, the others are computed again once a day. The orders of a set are deleted
-with the set.
+have stored orders, and so does each trait by which somebody sorts, and each feature
+(``engagement.orders.features``). An order that was used in the last days is kept fresh, the others
+are computed again once a day. The orders of a set are deleted with the set.
 """
 
 import logging
@@ -20,8 +20,10 @@ from core.jobs.kinds import Blocked, Done, Later, Outcome
 from core.models import Job
 from engagement.metric_names import BOTH_SCOPES
 from engagement.models import CachedCounts, OrderChunk, ScoreSet, StoredOrder
+from engagement.orders import features
 from engagement.orders.columns import TRAIT_PREFIX, sorted_rows, standard_columns
-from engagement.scopes import SubjectKind, get_kind
+from engagement.orders.features import FEATURE_PREFIX, MAX_FEATURE_ORDERS
+from engagement.scopes import ACCOUNTS, SubjectKind, get_kind
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +37,8 @@ MIN_INTERVAL = timedelta(minutes=2)
 # How long an order is kept fresh after its last use, and how old an unused one may become.
 FRESH_AFTER_USE = timedelta(days=2)
 UNUSED_INTERVAL = timedelta(days=1)
-# An order by a trait is deleted when nobody has used it for this time.
-TRAIT_RETENTION = timedelta(days=7)
+# An order that somebody asked for is deleted when nobody has used it for this time.
+ASKED_RETENTION = timedelta(days=7)
 MAX_TRAIT_ORDERS = 20
 
 
@@ -53,11 +55,12 @@ def has_order(score_set: ScoreSet, kind: SubjectKind, column: str) -> bool:
 
 
 def request_order(score_set: ScoreSet, kind: SubjectKind, column: str, now: datetime) -> None:
-    """Have an order computed soon, unless the set has the orders of too many traits already."""
+    """Have an order computed soon, unless the set has too many of its sort already."""
     own = StoredOrder.objects.filter(score_set=score_set, scope=kind.scope)
-    traits = own.filter(column__startswith=TRAIT_PREFIX)
-    if column.startswith(TRAIT_PREFIX) and traits.count() >= MAX_TRAIT_ORDERS:
-        return
+    limits = {TRAIT_PREFIX: MAX_TRAIT_ORDERS, FEATURE_PREFIX: MAX_FEATURE_ORDERS}
+    for prefix, limit in limits.items():
+        if column.startswith(prefix) and own.filter(column__startswith=prefix).count() >= limit:
+            return
     StoredOrder.objects.bulk_create(
         [_new_order(score_set, kind, column, used_at=now)], ignore_conflicts=True
     )
@@ -126,16 +129,19 @@ def _missing_orders(
         for score_set in large_sets.values()
         for scope in BOTH_SCOPES
         if is_large(score_set, get_kind(scope))
-        for column in standard_columns(scope)
+        for column in _all_columns(score_set, get_kind(scope))
         if (score_set.pk, scope, column) not in existing
     ]
 
 
+def _all_columns(score_set: ScoreSet, kind: SubjectKind) -> list[str]:
+    own = features.standard_columns(score_set) if kind is ACCOUNTS else []
+    return standard_columns(kind.scope) + own
+
+
 def _delete_unused(now: datetime) -> None:
-    unused_orders = StoredOrder.objects.filter(
-        column__startswith=TRAIT_PREFIX, used_at__lt=now - TRAIT_RETENTION
-    )
-    for order in unused_orders:
+    on_demand = Q(column__startswith=TRAIT_PREFIX) | Q(column__startswith=FEATURE_PREFIX)
+    for order in StoredOrder.objects.filter(on_demand, used_at__lt=now - ASKED_RETENTION):
         _delete(order)
 
 
@@ -214,10 +220,13 @@ def _compute(order_id: int, now: datetime) -> None:
 
 def _sorted_ids(score_set: ScoreSet, kind: SubjectKind, column: str) -> tuple["array[int]", int]:
     """The ids in ascending order, and how many of them have a value."""
+    sql.execute(_SORT_IN_MEMORY)
+    if column.startswith(FEATURE_PREFIX):
+        matching = array("q", features.matching_ids(score_set, column))
+        return matching, len(matching)
     is_present = ExpressionWrapper(Q(sort_key__isnull=False), BooleanField())
     rows = sorted_rows(score_set, kind, column, descending=False)
     query = rows.annotate(is_present=is_present).values_list(kind.id_column, "is_present").query
-    sql.execute(_SORT_IN_MEMORY)
     ids, present_count = array("q"), 0
     for id, has_value in sql.stream(*query.sql_with_params(), at_once=20_000):
         ids.append(id)
@@ -234,6 +243,13 @@ def delete_order_of(score_set: ScoreSet) -> bool:
     if order is not None:
         _delete(order)
     return order is not None
+
+
+def forget_feature(product_id: int, feature_id: int) -> None:
+    """Delete the orders by the feature: its events have changed, or it goes."""
+    own = StoredOrder.objects.filter(product=product_id)
+    for order in own.filter(column__startswith=f"{FEATURE_PREFIX}{feature_id}:"):
+        _delete(order)
 
 
 def remove_subject(product_id: int, scope: str, subject_id: int) -> None:

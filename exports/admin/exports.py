@@ -1,7 +1,7 @@
 """The admin pages of scheduled exports."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import flatten
@@ -22,23 +22,7 @@ from exports.stores import StoreError, verify
 
 Kind, State = ScheduledExport.StoreKind, ExportRun.State
 LISTED_RUNS = 20
-
-
-class _Texts(NamedTuple):
-    """What people read when they try a store: of files, or of a database."""
-
-    button: str = "Verify"
-    note: str = "Wrote a test file."
-    works: str = "A test file was written and deleted."
-    fails: str = "The test file could not be written."
-
-
-_TEXTS = {
-    Kind.POSTGRES: _Texts(
-        *("Try the connection", "Tried the connection."),
-        *("The connection works.", "The database cannot be used."),
-    )
-}
+_NO_FILE = "The test file could not be written."
 LEVELS = {
     State.WAITING: "quiet",
     State.RUNNING: "quiet",
@@ -183,8 +167,8 @@ class ScheduledExportAdmin(OutboundFormAdmin):
     def page_actions(self, request: HttpRequest, obj: ScheduledExport) -> Sequence[PageAction]:
         if not self.has_change_permission(request, obj):
             return []
-        button = _texts(obj).button
-        verify_action = PageAction(button, self.view_url("verify", obj), post=True)
+        label = "Try the connection" if obj.store_kind == Kind.POSTGRES else "Verify"
+        verify_action = PageAction(label, self.view_url("verify", obj), post=True)
         if obj.verified_at is None:
             return [verify_action]
         if _unfinished(obj):
@@ -252,19 +236,23 @@ class ScheduledExportAdmin(OutboundFormAdmin):
 
     def verify_view(self, request: HttpRequest, export: ScheduledExport) -> HttpResponseBase:
         self._verify(request, export)
-        self.log_change(request, export, _texts(export).note)
+        is_database = export.store_kind == Kind.POSTGRES
+        note = "Tried the connection." if is_database else "Wrote a test file."
+        self.log_change(request, export, note)
         _plan(export.pk)
         return redirect(self.view_url("change", export))
 
     def _verify(self, request: HttpRequest, export: ScheduledExport) -> None:
-        texts = _texts(export)
+        is_database = export.store_kind == Kind.POSTGRES
         try:
             verify(ScheduledExport.objects.defer(None).get(pk=export.pk))
         except (StoreError, DecryptionError) as error:
-            self.message_user(request, f"{texts.fails} {error}", messages.ERROR)
+            text = "The database cannot be used." if is_database else _NO_FILE
+            self.message_user(request, f"{text} {error}", messages.ERROR)
             return
         ScheduledExport.objects.filter(pk=export.pk).update(verified_at=timezone.now())
-        self.message_user(request, f"{texts.works} The export can run.", messages.SUCCESS)
+        works = "The connection works." if is_database else "A test file was written and deleted."
+        self.message_user(request, f"{works} The export can run.", messages.SUCCESS)
 
 
 def _preview(request: HttpRequest, export: ScheduledExport) -> dict[str, Any]:
@@ -278,14 +266,13 @@ def _preview(request: HttpRequest, export: ScheduledExport) -> dict[str, Any]:
     return {"preview": preview, "tables": [(each, Table(each).label) for each in export.tables]}
 
 
-def _texts(export: ScheduledExport) -> _Texts:
-    return _TEXTS.get(Kind(export.store_kind), _Texts())
-
-
 def describe_store(export: ScheduledExport) -> str:
     """Where the rows go, in one line."""
-    names = {Kind.FOLDER: "Folder ", Kind.POSTGRES: "PostgreSQL "}
-    return names.get(Kind(export.store_kind), "") + store_path(export)
+    if export.store_kind == Kind.FOLDER:
+        return f"Folder {store_path(export)}"
+    if export.store_kind == Kind.POSTGRES:
+        return f"PostgreSQL {store_path(export)}"
+    return store_path(export)
 
 
 def store_path(export: ScheduledExport) -> str:

@@ -4,7 +4,7 @@ A hook is a destination that is active from the start, because these tools confi
 subscription.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from secrets import token_hex
 from typing import Any, Literal, TypeAlias
@@ -152,23 +152,34 @@ def _note(action: entries.Action, actor: entries.Actor, row: Subscription) -> No
 
 
 def _record(row: Subscription) -> Json:
+    parameters = {
+        "scope": row.scope,
+        "segment_id": row.segment_id,
+        "filter_segment_id": row.filter_segment_id,
+        "insight": row.insight,
+        "threshold": row.threshold,
+        "direction": row.direction,
+        "quiet_hours": row.quiet_hours,
+        "traits": row.traits,
+    }
     return {
         "id": row.pk,
         "event": TRIGGERS[Trigger(row.trigger)].type,
         "workspace_id": row.workspace_id,
         # The whole URL is a secret of the tool.
         "target": row.destination.address_hint,
-        "parameters": {name: value for name, value in _parameters(row).items() if value},
+        "parameters": {name: value for name, value in parameters.items() if value},
     }
 
 
 def _same(row: Subscription, other: Subscription) -> bool:
-    own = (row.trigger, row.workspace_id, _parameters(row))
-    return own == (other.trigger, other.workspace_id, _parameters(other))
+    own = (row.trigger, row.workspace_id, _values(row))
+    return own == (other.trigger, other.workspace_id, _values(other))
 
 
-def _parameters(row: Subscription) -> Json:
-    return {name: getattr(row, name) for name in HookParameters.__struct_fields__}
+def _values(row: Subscription) -> Sequence[Any]:
+    names = "scope segment_id filter_segment_id insight threshold direction quiet_hours traits"
+    return [getattr(row, name) for name in names.split()]
 
 
 # --- What a request asks for ----------------------------------------------------------------

@@ -9,13 +9,25 @@ from django.utils import timezone
 
 from access.models import TrailEntry
 from engagement.messages import Track
-from engagement.models import Account, EventName, EventWeight, Feature, Product, Segment, User
+from engagement.models import (
+    Account,
+    EventName,
+    EventWeight,
+    Feature,
+    Product,
+    ScoreSet,
+    Segment,
+    StoredOrder,
+    User,
+)
 from engagement.models.features import MAX_FEATURES
+from engagement.orders import storage
 from engagement.rescoring.rescore import rescore
+from engagement.segments import counts
 from tests.admin.rows import Rows
 from tests.admin.test_workspaces import filled_in, save
 from tests.engagement.history import identify, tell
-from tests.jobs import run_job
+from tests.jobs import pretend_duration, refresh_orders, run_job
 from trends.usage import features
 from trends.usage.nights import JOB
 
@@ -129,6 +141,59 @@ def test_accounts_and_users_show_their_features(
     page = reader.get(f"{listing}&feature=stopped-Reports").content.decode()
     assert "hooli" in page and "initech" not in page
     assert "Feature: Reports, stopped" in page
+
+
+def test_a_large_list_by_a_feature_says_as_of_when_it_is(
+    reader: Client, acme: Product, reports: Feature, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shows nobody who does not match any more. A few minutes later it has who matches since."""
+    pretend_duration(monkeypatch, 0.0)
+    monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 0)
+    score_set = ScoreSet.objects.get(product=acme, state="current")
+
+    def refresh(minutes: int) -> None:
+        counts.recount(score_set, timezone.now() + timedelta(minutes=minutes))
+        refresh_orders(timezone.now() + timedelta(minutes=minutes))
+
+    def listed(query: str) -> set[str]:
+        url = f"/admin/engagement/account/?workspace={score_set.workspace_id}&{query}"
+        page = reader.get(url).content.decode()
+        assert "As of" in page
+        return {name for name in ("initech", "hooli") if name in page}
+
+    refresh(2)
+    assert listed("feature=stopped-Reports") == {"hooli"}
+    assert listed("feature=uses-Reports") == {"initech"}
+    assert listed("feature=never-Reports") == set()
+    assert listed("feature=uses-Reports&sort=name") == {"initech"}
+    assert listed("feature=stopped-Reports&license_type=COMMERCIAL") == set()
+    tell(acme, Track("bob", "exported", timezone.now()))
+    rescore(timezone.now())
+    assert listed("feature=stopped-Reports") == set()
+    assert listed("feature=uses-Reports") == {"initech"}
+    refresh(9)
+    assert listed("feature=uses-Reports") == {"initech", "hooli"}
+
+    features.delete(reports)
+    assert not StoredOrder.objects.filter(column__startswith="feature:").exists()
+
+
+def test_a_segment_by_a_feature_of_a_large_set_shows_its_first_members(
+    member: Client, acme: Product, reports: Feature, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 0)
+    conditions = [{"kind": "feature", "feature": "Reports", "operator": "stopped"}]
+    workspace = acme.workspaces.get()
+    segment = Segment.objects.create(
+        workspace=workspace, scope="account", name="Gone", conditions=conditions
+    )
+    score_set = ScoreSet.objects.get(product=acme, state="current")
+    counts.recount(score_set, timezone.now())
+    pretend_duration(monkeypatch, 0.0)
+    refresh_orders(timezone.now() + timedelta(minutes=2))
+    assert StoredOrder.objects.filter(column__startswith="feature:", version=1).count() == 3
+    page = member.get(f"/admin/engagement/segment/{segment.pk}/change/").content.decode()
+    assert "hooli" in page and "initech" not in page
 
 
 def test_a_weight_for_a_feature_is_that_of_its_events(

@@ -14,18 +14,18 @@ from engagement.models import (
     EventName,
     Feature,
     LateUse,
-    NeverUsed,
     Product,
     ScoreSet,
     SubjectChange,
 )
+from engagement.orders import features as order_features
 from engagement.recording.jobs import REATTRIBUTE
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal.forgetting import forget
 from engagement.removal.jobs import ERASE_FORGOTTEN
 from engagement.rescoring.rescore import rescore
 from engagement.rules.rules import parse_rule
-from engagement.segments import listed_features, members
+from engagement.segments import members
 from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, identify, tell, track
 from tests.jobs import run_job
@@ -141,27 +141,33 @@ def test_figures_agree_with_the_messages(
     assert_agree(acme, history, TODAY + 3 * DAY)
 
 
-def listed(product: Product, operator: str, feature: str, *, found_first: bool) -> set[str]:
-    """The accounts of a list by the feature; or the members of a segment by it."""
+def members_of(product: Product, operator: str, feature: str) -> list[int]:
+    """The accounts that match the condition by daily counts, the lowest score first."""
     rule = parse_rule(
         {"conditions": [{"kind": "feature", "feature": feature, "operator": operator}]}, "account"
     )
     score_set = ScoreSet.objects.get(product=product, state="current")
     matches = members.members_filter(score_set, rule)
-    if found_first:
-        matches &= listed_features.candidates_filter(rule, score_set)
     rows = members.engagement_rows(score_set, "account").filter(matches)
-    return set(rows.values_list("account__external_id", flat=True))
+    return list(rows.order_by("raw", "account_id").values_list("account_id", flat=True))
+
+
+def stored_matches(product: Product) -> dict[tuple[str, str], list[int]]:
+    """What the background finds for lists by a feature."""
+    score_set = ScoreSet.objects.get(product=product, state="current")
+    by_id = dict(Feature.objects.filter(product=product).values_list("pk", "name"))
+    matches = {}
+    for column in order_features.standard_columns(score_set):
+        _, feature, operator, _ = column.split(":")
+        ids = list(order_features.matching_ids(score_set, column))
+        matches[operator, by_id[int(feature)]] = ids
+    return matches
 
 
 def assert_lists_agree(product: Product) -> None:
-    """Lists that find accounts first have the same ones."""
-    for operator in ("uses", "stopped", "never"):
-        for feature in FEATURES:
-            listed_ones, all_members = (
-                listed(product, operator, feature, found_first=first) for first in (True, False)
-            )
-            assert listed_ones == all_members, (operator, feature)
+    matches = stored_matches(product)
+    assert matches == {key: members_of(product, *key) for key in matches}
+    assert len(matches) == len(FEATURES) * len(order_features.OPERATORS)
 
 
 def use(user: str, event: str, days: int) -> Message:
@@ -200,16 +206,13 @@ def test_a_feature_counts_who_did_any_of_its_events(acme: Product, history: list
     assert reading.stopped(reports, TODAY, 5) == []
 
 
-def test_a_list_finds_its_accounts_before_it_ranks_them(
-    acme: Product, history: list[Message], monkeypatch: pytest.MonkeyPatch
+def test_the_accounts_of_a_list_by_a_feature_are_stored(
+    acme: Product, history: list[Message]
 ) -> None:
     """Also those that came, began, or returned after the night, and after an edit."""
-    by_filter = {
-        (operator, feature): listed(acme, operator, feature, found_first=True)
-        for operator in ("uses", "stopped", "never")
-        for feature in FEATURES
-    }
-    assert by_filter == {
+    names = dict(Account.objects.values_list("pk", "external_id"))
+    matches = {key: {names[id] for id in ids} for key, ids in stored_matches(acme).items()}
+    assert matches == {
         **{("uses", "Reports"): {"initech"}, ("uses", "Editing"): {"hooli"}},
         **{("stopped", "Reports"): {"hooli"}, ("stopped", "Editing"): {"initech"}},
         **{("never", "Reports"): set(), ("never", "Editing"): set()},
@@ -217,17 +220,14 @@ def test_a_list_finds_its_accounts_before_it_ranks_them(
     tell(acme, identify("eve", group="umbrella"), track("bob", "printed"), track("ann", "saved"))
     rescore(NOON)
     assert_lists_agree(acme)
-    assert listed(acme, "never", "Reports", found_first=True) == {"umbrella"}
+    umbrella = Account.objects.get(external_id="umbrella").pk
+    assert stored_matches(acme)["never", "Reports"] == [umbrella]
     features.set_events(Feature.objects.get(name="Reports"), ["printed"])
     assert_lists_agree(acme)
     night(acme, TODAY + DAY)
     assert_lists_agree(acme)
-    assert NeverUsed.objects.filter(account_ids__isnull=False).count() == len(FEATURES)
-
-    monkeypatch.setattr(listed_features, "FEW", 0)
-    assert_lists_agree(acme)
-    night(acme, TODAY + 2 * DAY)
-    assert not NeverUsed.objects.filter(account_ids__len__gt=0).exists()
+    tell(acme, use("eve", "printed", 5))
+    rescore(at_two(TODAY + DAY))
     assert_lists_agree(acme)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from django.db import transaction
 
 from engagement.models import EventName, Feature
-from engagement.segments import listed_features
+from engagement.orders import storage
 from trends.models import UsageDay
 from trends.usage import nights
 
@@ -37,5 +37,5 @@ def delete(feature: Feature) -> None:
 
 
 def _delete_figures(feature: Feature) -> None:
-    listed_features.forget_never_used(feature)
+    storage.forget_feature(feature.product_id, feature.pk)
     UsageDay.objects.filter(product=feature.product_id, feature_id=feature.pk).delete()

@@ -18,7 +18,6 @@ from engagement.models import Account, Product, ScoreSet, UsageState
 from engagement.models.activity import NO_ACCOUNT
 from engagement.models.features import USED_WITHIN
 from engagement.scores import account_uses
-from engagement.segments import listed_features
 from outcomes.reading import QUEUE
 from trends.models import UsageDay
 from trends.usage.days import KEPT, count_days, first_day, sum_up
@@ -96,8 +95,6 @@ def _count(job: Job, state: UsageState, today: date) -> Outcome:
         _set(state, figures_until=count_days(state.product_id, day, today))
     elif state.counted_on == today:
         return Done()
-    elif listed_features.find_never_used(state.product_id, today):
-        pass
     elif not locks.try_lock_scoring(state.product_id):
         return Blocked()
     else:
