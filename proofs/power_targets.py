@@ -36,6 +36,7 @@ from harness.service import (
 from harness.standby import Standby
 from harness.whole import starting
 from proofs import upgrade
+from proofs.backups import timed
 
 # Seconds: how long after its beginning a command is cut, and how long clients post before a cut.
 COMMAND, RESTORING, POSTING = (0.3, 5.0), (2.0, 15.0), (0.5, 3.0)
@@ -73,7 +74,7 @@ def cut_a_backup(name: str, data: Disk, folder: Path, log: Path, chance: random.
         service.wait_until_ready()
         with service.explained():
             yield from accounting.settle(posted, service.connect, f"{name}, after the cut")
-        run(folder, settings, "backup", "--with-secrets")
+        timed(folder, backups, "backup")
     losses = 0
     for _ in range(RESTORES):
         with command(folder, settings, "restore") as restore:
@@ -85,7 +86,7 @@ def cut_a_backup(name: str, data: Disk, folder: Path, log: Path, chance: random.
         losses += outcome.startswith(WRONG)
     yield Result(f"{name}: restores that were cut", RESTORES)
     yield Result(f"{name}: starts after these with a loss", losses, must_be=0)
-    run(folder, settings, "restore")
+    timed(folder, backups, "restore")
     with starting(folder, log) as service:
         service.wait_until_ready()
         with service.explained():
@@ -121,18 +122,6 @@ def command(
     finally:
         process.kill()
         process.wait()
-
-
-def run(folder: Path, settings: dict[str, str], *arguments: str) -> None:
-    process = subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=PROJECT,
-        env=own_environment(folder, **settings),
-        capture_output=True,
-        text=True,
-    )
-    if process.returncode:
-        raise Failed(f"{arguments[0]} failed: {process.stdout}{process.stderr}")
 
 
 # --- Migrations -------------------------------------------------------------------------------
@@ -177,19 +166,9 @@ def cut_a_replica(cuts: int, chance: random.Random) -> Report:
         data.make_durable()
         standby.start()
         stack.callback(standby.stop)
-        key, door, posted = service.create_product()["ingestion_key"], any_address(), Posted()
-        service.serve("web", door)
-        service.start_worker()
-        service.start_beat()
-        service.wait_until_ready(door)
-        for each in range(cuts):
-            progress(f"Cut {each + 1} of the replica.")
-            with posting([[door]], key, chance.randrange(10**6), posted, 0.02):
-                time.sleep(chance.uniform(*POSTING))
-                data.cut(str(chance.random()), psutil.Process(standby.pid))
-                standby.start()
-        yield Result("power cuts of the replica", cuts)
-        yield from accounting.settle(posted, service.connect, "the primary")
+        yield from _cut(
+            "the replica", cuts, chance, data, service, lambda: [standby.pid], standby.start
+        )
         yield Result("events that the replica lacks", _lacks(service, standby), must_be=0)
 
 
