@@ -55,10 +55,7 @@ BUGS = {
         "alarms_that_came_to_nothing_do_not_count",
     ),
     "attack": ("flood_fills_the_log", "refusals_lack_the_headers"),
-    "backups": (
-        "archive_is_not_flushed",
-        "last_segment_of_the_archive_is_left_out",
-    ),
+    "backups": ("last_segment_of_the_archive_is_left_out", "moment_loses_its_seconds"),
     "citus": ("messages_wait_for_the_dead_node_of_others", "taken_in_another_transaction"),
     "cluster_backups": ("counts_without_a_log", "inbox_without_a_log"),
     "durability": ("202_before_the_commit", "taken_in_another_transaction"),
