@@ -11,7 +11,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from proofs.simulated.scheduler import Killed, Scheduler, Thread, current
+from proofs.simulated.scheduler import SHORT, Killed, Scheduler, Thread, current, real_sleep
 
 # The functions of the simulation come before those of PostgreSQL.
 _CLOCK: LiteralString = """
@@ -27,8 +27,9 @@ _WAITS: LiteralString = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
 _WAITING: LiteralString = """
     SELECT pid, pg_blocking_pids(pid) FROM unnest(%s::integer[]) AS pid
 """
-# Milliseconds until the session is gone.
-_END: LiteralString = "SELECT pg_terminate_backend(%s, 10000)"
+_END: LiteralString = "SELECT pg_terminate_backend(%s)"
+# It is left out after its locks are free. The server itself looks only ten times a second.
+_IS_THERE: LiteralString = "SELECT FROM pg_stat_activity WHERE pid = %s"
 _SET_TIME: LiteralString = "SELECT setval('simulated_microseconds', %s)"
 # Characters of a statement that name its point.
 NAME_LENGTH = 60
@@ -66,10 +67,11 @@ class SimulatedConnection(psycopg.Connection[Any]):
         _scheduler.show_time()
         try:
             result = super().wait(gen, *limits, **named_limits)
-        except psycopg.Error:
-            _let_go_on(thread)
+        except psycopg.Error as error:
+            # Who closes a circle of locks fails before or after the scheduler looks.
+            _let_go_on(thread, thread.is_locked or isinstance(error, ERRORS["deadlock"]))
             raise
-        _let_go_on(thread)
+        _let_go_on(thread, thread.is_locked)
         if fault == LOST_AFTER:
             self._lose()
         if fault == DIE_AFTER:
@@ -89,10 +91,10 @@ class SimulatedConnection(psycopg.Connection[Any]):
         raise psycopg.OperationalError("the connection is lost")
 
 
-def _let_go_on(thread: Thread) -> None:
+def _let_go_on(thread: Thread, has_waited: bool) -> None:
     """A thread that waited for a lock runs no Python beside the one whose turn it is."""
     thread.raise_if_killed()
-    if thread.is_locked:
+    if has_waited:
         thread.pause("unlocked")
 
 
@@ -128,8 +130,10 @@ class Database:
 
     def end(self, thread: Thread) -> None:
         if thread.session is not None:
-            self._connection.execute(_END, [thread.session])
-            thread.session = None
+            session, thread.session = thread.session, None
+            self._connection.execute(_END, [session])
+            while self._connection.execute(_IS_THERE, [session]).rowcount:
+                real_sleep(SHORT)
 
     def set_time(self, now: datetime) -> None:
         self._connection.execute(_SET_TIME, [round(now.timestamp() * 1_000_000)])

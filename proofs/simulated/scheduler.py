@@ -18,7 +18,7 @@ from random import Random
 from typing import Protocol
 
 # The real ones: what the service calls follows the simulated clock.
-_monotonic, _sleep = time.monotonic, time.sleep
+_monotonic, real_sleep = time.monotonic, time.sleep
 # Simulated seconds that pass at a point: most take little, some take long.
 TICKS = (0.0, 0.001, 0.001, 0.01, 0.05, 0.3)
 # Real seconds until a thread that has not reached its next point is asked whether a lock holds it.
@@ -187,7 +187,7 @@ class Scheduler:
     def sleep(self, seconds: float) -> None:
         thread = current()
         if thread is None:
-            _sleep(seconds)
+            real_sleep(seconds)
         else:
             thread.pause("sleep", State.SLEEPING, self._seconds + seconds)
 
@@ -315,7 +315,7 @@ class Scheduler:
             while not thread.has_arrived(0):
                 if self._locks.is_waiting(thread):
                     break
-                _sleep(SHORT)
+                real_sleep(SHORT)
             else:
                 self._locked.remove(thread)
                 thread.is_locked = False
