@@ -1,6 +1,8 @@
 """Reads a page of a list, and all rows of it for an export."""
 
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -14,7 +16,7 @@ from core.database import sql
 from engagement.models import ScoreSet, Segment
 from engagement.orders import pages, storage
 from engagement.orders.columns import sorted_rows, with_facts
-from engagement.orders.features import columns_of
+from engagement.orders.matches import column_of
 from engagement.rules.rules import ActivationCondition, Rule
 from engagement.scopes import SubjectKind, get_kind
 from engagement.search import lookup
@@ -99,10 +101,11 @@ class ListQuery:
         return Listing(self._rows(page.ids), total, has_more, page.as_of)
 
     def _read_matches(self) -> Listing | None:
-        """The page of a list by a feature alone, of a large set."""
-        column = self._column_of_matches()
+        """The page of a list by one filter, of a large set whose background knows who matches."""
+        column = self._column_of_matches
         page = column and pages.read_matches(
             self.score_set,
+            self.kind,
             column,
             descending=self.state.is_descending,
             offset=self.state.offset,
@@ -115,14 +118,14 @@ class ListQuery:
         # Those that match no longer are left out.
         return Listing(self._rows(page.ids, self._filter), page.row_count, has_more, page.as_of)
 
+    @cached_property
     def _column_of_matches(self) -> str:
-        """The order by a feature that has the rows of the list in its order; empty if none does."""
-        conditions = [each for rule in self._rules for each in rule.conditions]
-        is_single = len(self.state.filters) == len(conditions) == 1 and not self.state.search
-        if not is_single or self.state.sort_column != "score":
+        """The order that has the rows of the list in its order; empty if none does."""
+        is_single = len(self.state.filters) == 1 and not self.state.search
+        is_ranking = is_single and self.state.sort_column == "score"
+        if not is_ranking or not storage.is_large(self.score_set, self.kind):
             return ""
-        product_id = self.score_set.product_id
-        return next((each for rule in self._rules for each in columns_of(rule, product_id)), "")
+        return column_of(self._rules[-1], self.score_set.product_id, self.segment)
 
     @cached_property
     def _rules(self) -> list[Rule]:
@@ -144,12 +147,22 @@ class ListQuery:
 
     def _read_filtered(self) -> Listing:
         offset, size = self.state.offset, self.state.page_size
-        with sql.statement_timeout(FILTER_TIMEOUT_SECONDS):
+        with self._noting_the_wait(), sql.statement_timeout(FILTER_TIMEOUT_SECONDS):
             ids = list(self._filtered_ids()[offset : offset + size + 1])
         has_more = len(ids) > size
         total = self._count() if has_more or offset else len(ids)
         as_of = min((page.as_of for page in self._candidates if page.as_of), default=None)
         return Listing(self._rows(ids[:size]), total, has_more, as_of)
+
+    @contextmanager
+    def _noting_the_wait(self) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            seconds = time.monotonic() - started
+            column = self._column_of_matches
+            pages.note_wait(self.score_set, self.kind, column, seconds, self.now)
 
     def _count(self) -> int | None:
         is_single = len(self.state.filters) == 1 and not self.state.search
@@ -186,7 +199,7 @@ class ListQuery:
     def _matching(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         matches = self._filter
         for page in self._candidates:
-            matches &= page.among
+            matches &= page.among(self.kind)
         if self.state.search:
             product_ids = [self.score_set.product_id]
             entries = lookup.matching_entries(product_ids, self.kind.scope, self.state.search)

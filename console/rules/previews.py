@@ -1,26 +1,31 @@
 """Previews of a rule: how many match at the moment, and the first of them."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from access.pages.subject_urls import subject_url
 from console.lists.columns import cut
 from core.database import sql
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Segment, User, Workspace
-from engagement.orders import pages
+from engagement.orders import pages, storage
+from engagement.orders.matches import column_of
 from engagement.rules import filters
 from engagement.rules.rules import Rule
 from engagement.rules.texts import describe_rule
+from engagement.scopes import get_kind
 from engagement.scores.formula import rounded_score
 from engagement.segments import counts
 from engagement.segments import members as segments
 
 MEMBERS_SHOWN = 10
+# As many more are looked at, because some may match no longer.
+SPARE = 10
 # The page waits for each query.
 PREVIEW_TIMEOUT_SECONDS = 5.0
 
@@ -67,22 +72,43 @@ def preview_segment(
         reason = "This workspace has no scores yet. Reload the page in a moment."
         return Preview(rule.scope, reason=reason)
     rows = segments.engagement_rows(score_set, rule.scope).filter(
-        segments.members_filter(score_set, rule),
-        *(page.among for page in pages.candidates(rule, score_set, now, is_ranking=True)),
+        segments.members_filter(score_set, rule)
     )
     # What a page waits for, of a set whose counts take long.
     is_large = stored is not None and counts.counted_at(score_set) is not None
     limit = counts.LIVE_COUNT_SECONDS if is_large else None
     ranked = rows.select_related(rule.scope).defer(f"{rule.scope}__trait_stamps")
     ranked = ranked.order_by("-raw", f"-{rule.scope}_id")
+
+    def find_members() -> list[PreviewMember]:
+        first = _first_members(ranked, score_set, rule, now, stored)
+        return [_member(row, rule.scope, score_set) for row in first]
+
     return Preview(
         rule.scope,
         _in_time(lambda: _count(score_set, rule, stored)),
-        _in_time(lambda: [_member(row, rule.scope, score_set) for row in ranked[:MEMBERS_SHOWN]]),
+        _in_time(find_members),
         conditions=_count_conditions(
             rule, lambda alone: segments.count_members_by_rule(score_set, alone), limit
         ),
     )
+
+
+def _first_members(
+    ranked: QuerySet[Any], score_set: ScoreSet, rule: Rule, now: datetime, stored: Segment | None
+) -> list[Any]:
+    """The first of all, among those that the background has found if the set is large."""
+    kind = get_kind(rule.scope)
+    is_large = storage.is_large(score_set, kind)
+    column = column_of(rule, score_set.product_id, stored) if is_large else ""
+    limit = SPARE * MEMBERS_SHOWN
+    page = column and pages.read_matches(score_set, kind, column, limit=limit, now=now)
+    for candidates in [page] if page else pages.candidates(rule, score_set, now):
+        ranked = ranked.filter(candidates.among(kind))
+    started = time.monotonic()
+    rows = list(ranked[:MEMBERS_SHOWN])
+    pages.note_wait(score_set, kind, column, time.monotonic() - started, now)
+    return rows
 
 
 def _count(score_set: ScoreSet, rule: Rule, stored: Segment | None) -> int | None:

@@ -24,7 +24,7 @@ from core.database import sql
 from engagement.activity.reading import AnyOf
 from engagement.models import OrderChunk, ScoreSet, StoredOrder
 from engagement.orders.columns import check_column, sorted_rows
-from engagement.orders.features import columns_of
+from engagement.orders.matches import FEATURE_PREFIX, columns_of
 from engagement.orders.storage import CHUNK_SIZE, is_large, request_order
 from engagement.rules.rules import Rule
 from engagement.scopes import ACCOUNTS, SubjectKind
@@ -33,6 +33,8 @@ from engagement.scopes import ACCOUNTS, SubjectKind
 MAX_INDEXED_ROWS = 1_000
 # Of as many accounts that match, a list can rank all.
 FEW = 10_000
+# Finding a page of a segment's members takes longer than this only if few of the first match.
+WAIT_SECONDS = 0.1
 # Limit for sorting a large set, while its order has not been computed yet.
 LIVE_TIMEOUT_SECONDS = 3.0
 # How exactly the time of the last use is known.
@@ -59,12 +61,11 @@ class OrderPage:
     as_of: datetime | None = None
     row_count: int | None = None
 
-    @property
-    def among(self) -> Q:
-        """Keeps the accounts of the page. The planner does not see how many there are: it would
-        walk a ranking instead."""
+    def among(self, kind: SubjectKind) -> Q:
+        """Keeps the engagement rows of the page. The planner does not see how many there are: it
+        would walk a ranking instead."""
         ids = RawSQL("(SELECT %s::bigint[])::bigint[]", ([*self.ids],), _IDS)
-        return Q(AnyOf(F("account_id"), ids))
+        return Q(AnyOf(F(kind.id_column), ids))
 
 
 def read_page(
@@ -102,6 +103,7 @@ def read_page(
 
 def read_matches(
     score_set: ScoreSet,
+    kind: SubjectKind,
     column: str,
     *,
     descending: bool = True,
@@ -109,33 +111,41 @@ def read_matches(
     limit: int,
     now: datetime,
 ) -> OrderPage | None:
-    """As ``read_page``, of the accounts of an order by a feature (``engagement.orders.features``),
-    by their scores. None if the set is not large, or if the order has not been computed yet."""
-    if not is_large(score_set, ACCOUNTS):
+    """As ``read_page``, of a stored order of matches (``engagement.orders.matches``), by
+    their scores. None if the set is not large, or if the order has not been computed yet."""
+    if not is_large(score_set, kind):
         return None
-    order = _used_order(score_set, ACCOUNTS, column, now)
+    # Those of segments wait until somebody has waited for one.
+    is_wanted = column.startswith(FEATURE_PREFIX)
+    order = _used_order(score_set, kind, column, now, is_wanted=is_wanted)
     if order is None or order.version == 0:
         return None
     return _read_stored(order, descending, offset, limit, None)
 
 
-def candidates(
-    rule: Rule, score_set: ScoreSet, now: datetime, *, is_ranking: bool = False
-) -> list[OrderPage]:
+def candidates(rule: Rule, score_set: ScoreSet, now: datetime) -> list[OrderPage]:
     """For a list by a condition on a feature, the accounts that may match, if they are few: it
-    finds them first, and ranks them alone. If the list is the highest of all that match a single
-    condition (*is_ranking*), also the first of many."""
+    finds them first, and ranks them alone."""
     columns = columns_of(rule, score_set.product_id) if is_large(score_set, ACCOUNTS) else []
-    is_whole = is_ranking and len(rule.conditions) == 1
-    pages = [read_matches(score_set, each, limit=FEW, now=now) for each in columns]
-    return [page for page in pages if page and (is_whole or (page.row_count or 0) <= FEW)]
+    pages = [read_matches(score_set, ACCOUNTS, each, limit=FEW, now=now) for each in columns]
+    return [page for page in pages if page and (page.row_count or 0) <= FEW]
+
+
+def note_wait(
+    score_set: ScoreSet, kind: SubjectKind, column: str, seconds: float, now: datetime
+) -> None:
+    """Have the matches of a large set stored if finding the first of them took long."""
+    if column and seconds > WAIT_SECONDS and is_large(score_set, kind):
+        request_order(score_set, kind, column, now)
 
 
 def _used_order(
-    score_set: ScoreSet, kind: SubjectKind, column: str, now: datetime
+    score_set: ScoreSet, kind: SubjectKind, column: str, now: datetime, *, is_wanted: bool = True
 ) -> StoredOrder | None:
-    """The stored order, with a note that somebody uses it."""
+    """The stored order, with a note that somebody uses it, or wants it if there is none."""
     order = StoredOrder.objects.filter(score_set=score_set, scope=kind.scope, column=column).first()
+    if order is None and not is_wanted:
+        return None
     if order is None or order.used_at is None or now > order.used_at + USE_INTERVAL:
         _note_use(order, score_set, kind, column, now)
     return order

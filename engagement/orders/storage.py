@@ -2,7 +2,7 @@
 
 A score set is large for a scope if sorting its rows takes too long for a page. Its standard columns
 have stored orders, and so does each trait by which somebody sorts, and each feature
-(``engagement.orders.features``). An order that was used in the last days is kept fresh, the others
+(``engagement.orders.matches``). An order that was used in the last days is kept fresh, the others
 are computed again once a day. The orders of a set are deleted with the set.
 """
 
@@ -20,9 +20,14 @@ from core.jobs.kinds import Blocked, Done, Later, Outcome
 from core.models import Job
 from engagement.metric_names import BOTH_SCOPES
 from engagement.models import CachedCounts, OrderChunk, ScoreSet, StoredOrder
-from engagement.orders import features
+from engagement.orders import matches
 from engagement.orders.columns import TRAIT_PREFIX, sorted_rows, standard_columns
-from engagement.orders.features import FEATURE_PREFIX, MAX_FEATURE_ORDERS
+from engagement.orders.matches import (
+    FEATURE_PREFIX,
+    MAX_FEATURE_ORDERS,
+    MAX_SEGMENT_ORDERS,
+    SEGMENT_PREFIX,
+)
 from engagement.scopes import ACCOUNTS, SubjectKind, get_kind
 
 logger = logging.getLogger(__name__)
@@ -57,7 +62,11 @@ def has_order(score_set: ScoreSet, kind: SubjectKind, column: str) -> bool:
 def request_order(score_set: ScoreSet, kind: SubjectKind, column: str, now: datetime) -> None:
     """Have an order computed soon, unless the set has too many of its sort already."""
     own = StoredOrder.objects.filter(score_set=score_set, scope=kind.scope)
-    limits = {TRAIT_PREFIX: MAX_TRAIT_ORDERS, FEATURE_PREFIX: MAX_FEATURE_ORDERS}
+    limits = {
+        TRAIT_PREFIX: MAX_TRAIT_ORDERS,
+        FEATURE_PREFIX: MAX_FEATURE_ORDERS,
+        SEGMENT_PREFIX: MAX_SEGMENT_ORDERS,
+    }
     for prefix, limit in limits.items():
         if column.startswith(prefix) and own.filter(column__startswith=prefix).count() >= limit:
             return
@@ -135,12 +144,13 @@ def _missing_orders(
 
 
 def _all_columns(score_set: ScoreSet, kind: SubjectKind) -> list[str]:
-    own = features.standard_columns(score_set) if kind is ACCOUNTS else []
+    own = matches.standard_columns(score_set) if kind is ACCOUNTS else []
     return standard_columns(kind.scope) + own
 
 
 def _delete_unused(now: datetime) -> None:
-    on_demand = Q(column__startswith=TRAIT_PREFIX) | Q(column__startswith=FEATURE_PREFIX)
+    prefixes = TRAIT_PREFIX, FEATURE_PREFIX, SEGMENT_PREFIX
+    on_demand = Q(*(Q(column__startswith=each) for each in prefixes), _connector=Q.OR)
     for order in StoredOrder.objects.filter(on_demand, used_at__lt=now - ASKED_RETENTION):
         _delete(order)
 
@@ -221,8 +231,8 @@ def _compute(order_id: int, now: datetime) -> None:
 def _sorted_ids(score_set: ScoreSet, kind: SubjectKind, column: str) -> tuple["array[int]", int]:
     """The ids in ascending order, and how many of them have a value."""
     sql.execute(_SORT_IN_MEMORY)
-    if column.startswith(FEATURE_PREFIX):
-        matching = array("q", features.matching_ids(score_set, column))
+    if column.startswith((FEATURE_PREFIX, SEGMENT_PREFIX)):
+        matching = array("q", matches.matching_ids(score_set, kind, column))
         return matching, len(matching)
     is_present = ExpressionWrapper(Q(sort_key__isnull=False), BooleanField())
     rows = sorted_rows(score_set, kind, column, descending=False)

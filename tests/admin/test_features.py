@@ -21,7 +21,7 @@ from engagement.models import (
     User,
 )
 from engagement.models.features import MAX_FEATURES
-from engagement.orders import storage
+from engagement.orders import pages, storage
 from engagement.rescoring.rescore import rescore
 from engagement.segments import counts
 from tests.admin.rows import Rows
@@ -194,6 +194,48 @@ def test_a_segment_by_a_feature_of_a_large_set_shows_its_first_members(
     assert StoredOrder.objects.filter(column__startswith="feature:", version=1).count() == 3
     page = member.get(f"/admin/engagement/segment/{segment.pk}/change/").content.decode()
     assert "hooli" in page and "initech" not in page
+
+
+def test_the_members_of_a_segment_are_stored_after_somebody_waited(
+    member: Client, acme: Product, reports: Feature, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_duration(monkeypatch, 0.0)
+    monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 0)
+    score_set = ScoreSet.objects.get(product=acme, state="current")
+    counts.recount(score_set, timezone.now())
+    conditions = [{"kind": "last_active", "operator": "more_than_days_ago", "days": 30}]
+    segment = Segment.objects.create(
+        workspace=acme.workspaces.get(), scope="account", name="Away", conditions=conditions
+    )
+    stored = StoredOrder.objects.filter(column__startswith="segment:")
+    url = f"/admin/engagement/account/?workspace={segment.workspace_id}&segment={segment.pk}"
+    preview = f"/admin/engagement/segment/{segment.pk}/change/"
+
+    def listed() -> tuple[bool, bool]:
+        """Whether the list and the page of the segment have hooli, and nobody else."""
+        texts = [member.get(address).content.decode() for address in (url, preview)]
+        assert not any("initech" in text for text in texts)
+        return "hooli" in texts[0], "hooli" in texts[1]
+
+    assert listed() == (True, True)
+    assert not stored.exists()
+    monkeypatch.setattr(pages, "WAIT_SECONDS", 0.0)
+    assert listed() == (True, True)
+    assert stored.get().version == 0
+    refresh_orders(timezone.now() + timedelta(minutes=2))
+    assert (stored.get().version, stored.get().row_count) == (1, 1)
+    assert listed() == (True, True)
+    assert "As of" in member.get(url).content.decode()
+    tell(acme, Track("bob", "exported", timezone.now()))
+    rescore(timezone.now())
+    assert listed() == (False, False)
+
+    # Another rule has another order.
+    segment.conditions = [{"kind": "last_active", "operator": "more_than_days_ago", "days": 60}]
+    segment.updated_at = timezone.now()
+    segment.save()
+    assert "As of" not in member.get(url).content.decode()
+    assert stored.count() == 2
 
 
 def test_a_weight_for_a_feature_is_that_of_its_events(

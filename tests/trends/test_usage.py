@@ -18,13 +18,14 @@ from engagement.models import (
     ScoreSet,
     SubjectChange,
 )
-from engagement.orders import features as order_features
+from engagement.orders import matches as stored
 from engagement.recording.jobs import REATTRIBUTE
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal.forgetting import forget
 from engagement.removal.jobs import ERASE_FORGOTTEN
 from engagement.rescoring.rescore import rescore
 from engagement.rules.rules import parse_rule
+from engagement.scopes import ACCOUNTS
 from engagement.segments import members
 from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, identify, tell, track
@@ -157,9 +158,9 @@ def stored_matches(product: Product) -> dict[tuple[str, str], list[int]]:
     score_set = ScoreSet.objects.get(product=product, state="current")
     by_id = dict(Feature.objects.filter(product=product).values_list("pk", "name"))
     matches = {}
-    for column in order_features.standard_columns(score_set):
+    for column in stored.standard_columns(score_set):
         _, feature, operator, _ = column.split(":")
-        ids = list(order_features.matching_ids(score_set, column))
+        ids = list(stored.matching_ids(score_set, ACCOUNTS, column))
         matches[operator, by_id[int(feature)]] = ids
     return matches
 
@@ -167,7 +168,7 @@ def stored_matches(product: Product) -> dict[tuple[str, str], list[int]]:
 def assert_lists_agree(product: Product) -> None:
     matches = stored_matches(product)
     assert matches == {key: members_of(product, *key) for key in matches}
-    assert len(matches) == len(FEATURES) * len(order_features.OPERATORS)
+    assert len(matches) == len(FEATURES) * len(stored.OPERATORS)
 
 
 def use(user: str, event: str, days: int) -> Message:

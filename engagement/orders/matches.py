@@ -1,9 +1,11 @@
-"""The accounts that use a feature, stopped using it, or never used it, for stored orders.
+"""Who matches a condition or a segment, for stored orders.
 
 PostgreSQL walks a ranking from the top until a page is full. That is long if few accounts match, or
 if those that do are at its end, and daily counts have no index by event. So of a large set the
-background stores the accounts that match, in the order of their scores. It reads what nights have
-counted (``AccountUse``), and daily counts only of the days since, and of accounts with late ones.
+background stores the accounts that use a feature, stopped, or never used it, in the order of their
+scores. It reads what nights have counted (``AccountUse``), and daily counts only of the days since,
+and of accounts with late ones. It also stores the members of a segment for whose list somebody had
+to wait.
 """
 
 from collections.abc import Iterator
@@ -11,18 +13,19 @@ from datetime import timedelta
 from typing import Final, Literal, LiteralString
 
 from core.database import sql
-from engagement.models import Feature, LateUse, ScoreSet, UsageState
+from engagement.models import Feature, LateUse, ScoreSet, Segment, UsageState
 from engagement.models.features import MAX_FEATURES, USED_WITHIN
 from engagement.rules.filters import find_event_name_ids
 from engagement.rules.rules import FeatureCondition, Rule
-from engagement.scopes import ACCOUNTS
+from engagement.scopes import ACCOUNTS, SubjectKind, get_kind
 from engagement.scores.account_uses import COUNTED
-from engagement.segments.members import members_filter
+from engagement.segments.members import members_filter, segment_rule, usable_segments
 
-FEATURE_PREFIX = "feature:"
+FEATURE_PREFIX, SEGMENT_PREFIX = "feature:", "segment:"
 OPERATORS: Final[tuple[Literal["uses", "stopped", "never"], ...]] = ("uses", "stopped", "never")
 # Of a set: all features, and some other numbers of days that segments ask for.
 MAX_FEATURE_ORDERS = len(OPERATORS) * MAX_FEATURES + 20
+MAX_SEGMENT_ORDERS = 20
 
 
 def standard_columns(score_set: ScoreSet) -> list[str]:
@@ -50,6 +53,20 @@ def columns_of(rule: Rule, product_id: int) -> list[str]:
         for each in own
         if each.feature in ids
     ]
+
+
+def column_of(rule: Rule, product_id: int, segment: Segment | None = None) -> str:
+    """The name of the order of all who match the rule, which is that of the *segment*, if there is
+    one; empty if no order has them."""
+    columns = columns_of(rule, product_id)
+    if len(rule.conditions) == len(columns) == 1:
+        return columns[0]
+    return segment_column(segment) if segment else ""
+
+
+def segment_column(segment: Segment) -> str:
+    """The name of the order of the segment's members, by its present rule."""
+    return f"{SEGMENT_PREFIX}{segment.pk}:{segment.updated_at.isoformat()}"
 
 
 # --- Computing ------------------------------------------------------------------------------
@@ -89,17 +106,32 @@ _SORTED: LiteralString = """
 """
 
 
-def matching_ids(score_set: ScoreSet, column: str) -> Iterator[int]:
-    """The accounts of the order in ascending order of their scores; inside a transaction."""
-    condition = _condition(score_set.product_id, column)
-    if condition is None or score_set.scored_day is None:
+def matching_ids(score_set: ScoreSet, kind: SubjectKind, column: str) -> Iterator[int]:
+    """Who is in the order, in ascending order of their scores; inside a transaction."""
+    if score_set.scored_day is None:
         return iter(())
-    rows = ACCOUNTS.engagement_rows(score_set)
-    exact = rows.filter(members_filter(score_set, Rule("account", "all", (condition,))))
+    if column.startswith(SEGMENT_PREFIX):
+        segments = usable_segments(score_set.workspace, kind.scope)
+        rules = [segment_rule(each) for each in segments if segment_column(each) == column]
+        return _sorted_members(score_set, rules[0]) if rules else iter(())
+    condition = _condition(score_set.product_id, column)
+    return _matches(score_set, condition) if condition else iter(())
+
+
+def _sorted_members(score_set: ScoreSet, rule: Rule) -> Iterator[int]:
+    kind = get_kind(rule.scope)
+    rows = kind.engagement_rows(score_set).filter(members_filter(score_set, rule))
+    query = rows.order_by("raw", kind.id_column).values_list(kind.id_column).query
+    return (id for (id,) in sql.stream(*query.sql_with_params(), at_once=20_000))
+
+
+def _matches(score_set: ScoreSet, condition: FeatureCondition) -> Iterator[int]:
+    assert score_set.scored_day is not None
+    rule = Rule("account", "all", (condition,))
     state = UsageState.objects.filter(pk=score_set.product_id).first()
     if score_set.audience or state is None or state.uses_until is None:
-        ids = exact.order_by("raw", "account_id").values_list("account_id")
-        return (id for (id,) in sql.stream(*ids.query.sql_with_params(), at_once=20_000))
+        return _sorted_members(score_set, rule)
+    exact = ACCOUNTS.engagement_rows(score_set).filter(members_filter(score_set, rule))
     late = LateUse.objects.filter(product=score_set.product_id).values("account_id")
     event_ids = find_event_name_ids([condition], score_set.product_id)[condition]
     parameters = {
