@@ -10,7 +10,7 @@ from typing import LiteralString, TypeAlias
 import msgspec
 from django.db import transaction
 
-from core.database import sql
+from core.database import distribution, sql
 from engagement.messages import (
     Alias,
     CountStatement,
@@ -115,6 +115,9 @@ def stream_statements(product_id: int) -> Iterator[ExportedStatement]:
     """The statements that lead to the product's state, each with its source."""
     with transaction.atomic(durable=True):
         sql.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        # Before the first snapshot, to which a table that replaces another one would be empty.
+        if not distribution.is_distributed():
+            sql.execute("LOCK TABLE engagement_event IN ACCESS SHARE MODE")
         # The export reads all rows and does not need the first ones early.
         sql.execute("SET LOCAL cursor_tuple_fraction = 1")
         # The reader may be slow.

@@ -46,11 +46,12 @@ class EventName(models.Model):
 
 
 class Event(models.Model):
-    """One event of one user. Append-only, partitioned by month of ``occurred_at``.
+    """One event of one user. Append-only, partitioned by week of ``occurred_at``.
 
-    ``arrival`` is the message's place in the order of arrival: recording a message twice violates
-    the key. ``account`` is the one that the user was in when the event happened. ``id_number`` is
-    the number of the id that it came with (``User.id_number``), None for that of the user's row.
+    ``arrival`` is the message's place in the order of arrival. Until its week is packed, recording
+    a message twice violates the key. ``account`` is the one that the user was in when the event
+    happened. ``id_number`` is the number of the id that it came with (``User.id_number``), None for
+    that of the user's row.
     """
 
     pk = models.CompositePrimaryKey("product_id", "user_id", "occurred_at", "arrival")

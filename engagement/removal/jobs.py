@@ -38,3 +38,11 @@ def register() -> None:
         step=maintenance.thin_memberships,
         every=timedelta(days=1),
     )
+    kinds.register(
+        maintenance.PACK_EVENTS,
+        "Packs the events of weeks that are over, so that they take less room.",
+        queue=QUEUE,
+        step=maintenance.pack_events,
+        every=timedelta(hours=1),
+        pause_share=1.0,
+    )

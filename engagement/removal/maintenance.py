@@ -4,12 +4,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Q
 
 from core import retention
-from core.database import clocks, nodes, retries, sql
+from core.database import clocks, nodes, packing, retries, sql
 from core.database.partitions import maintain_partitions
-from core.jobs.kinds import Done, More, Outcome
+from core.jobs.kinds import Blocked, Done, Later, More, Outcome
 from core.models import Job
 from core.retention import OutOfTime, Retention
 from engagement import traces
@@ -54,6 +55,32 @@ def maintain(now: datetime, out_of_time: OutOfTime = lambda: False) -> None:
     limits.count_usage(now)
     retention.delete_expired("engagement", now, out_of_time)
     _delete_old_trait_changes(now, out_of_time)
+    _give_up_packing()
+
+
+PACK_EVENTS = "pack events"
+# Somebody reads or writes all the time. The next moment may be a better one.
+PACKING_PAUSE = timedelta(minutes=1)
+
+
+def _give_up_packing() -> None:
+    """Remove the table of a packing that rests: forgotten people must not be in it until it goes
+    on."""
+    resting = Job.objects.filter(Q(is_paused=True) | Q(failures__gt=0), kind=PACK_EVENTS)
+    with transaction.atomic():
+        if resting.select_for_update(skip_locked=True).first():
+            packing.give_up()
+
+
+def pack_events(job: Job, now: datetime) -> Outcome:
+    """A step of a job: go on with packing the events of a week that is over."""
+    if nodes.missing_products():
+        return Blocked()
+    try:
+        cursor = packing.pack_some(job.cursor, now.astimezone(UTC).date())
+    except packing.Busy:
+        return Later(now + PACKING_PAUSE, job.cursor)
+    return Done() if cursor is None else More(cursor)
 
 
 _DELETE_TRAIT_CHANGES: LiteralString = """
