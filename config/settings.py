@@ -355,7 +355,9 @@ MAX_EVENT_NAMES = environment.integer("EDS_MAX_EVENT_NAMES", 100_000, minimum=1)
 MAX_TRAIT_NAMES = environment.integer("EDS_MAX_TRAIT_NAMES", 10_000, minimum=1)
 MAX_SUBJECTS = environment.integer("EDS_MAX_SUBJECTS", 50_000_000, minimum=1)
 MAX_SEGMENTS = environment.integer("EDS_MAX_SEGMENTS", 1_000, minimum=1)
-EVENT_RETENTION_DAYS = environment.integer("EDS_EVENT_RETENTION_DAYS", 400, minimum=31)
+# An installation that began with another default keeps it (``KeptDefault``).
+EVENT_RETENTION_IS_SET = bool(environment.text("EDS_EVENT_RETENTION_DAYS"))
+EVENT_RETENTION_DAYS = environment.integer("EDS_EVENT_RETENTION_DAYS", 150, minimum=31)
 TRAIT_HISTORY_RETENTION_DAYS = environment.integer(
     "EDS_TRAIT_HISTORY_RETENTION_DAYS", 1_095, minimum=31
 )

@@ -2,7 +2,6 @@ from importlib import import_module
 from typing import Any
 
 from django.apps import AppConfig
-from django.conf import settings
 from django.db.models.signals import post_migrate
 from django.utils import timezone
 
@@ -21,8 +20,9 @@ class EngagementConfig(AppConfig):
 
 
 def create_partitions(**kwargs: Any) -> None:
-    """Create the partition for this month's events before the first one arrives."""
+    """Create the partition for this week's events before the first one arrives."""
     # The app registry is complete only now.
     from core.database.partitions import maintain_partitions
 
-    maintain_partitions(timezone.now().date(), settings.EVENT_RETENTION_DAYS)
+    kept_defaults = import_module("engagement.models.kept_defaults")
+    maintain_partitions(timezone.now().date(), kept_defaults.event_retention_days())

@@ -109,6 +109,7 @@ TABLES: dict[str, Placement] = {
     "engagement_productusage": _SMALL,
     "engagement_traitname": _SMALL,
     "engagement_chore": _SMALL,
+    "engagement_keptdefault": _SMALL,
     "engagement_measure": _local("counts of the service itself, and not of a product"),
     "engagement_requestcount": _local("counts of the service itself, and not of a product"),
     "engagement_subjecttrace": _local("kept for an hour, and bounded for each batch"),

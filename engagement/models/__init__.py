@@ -16,6 +16,7 @@ from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.features import AccountUse, Feature, LateUse, UsageState
 from engagement.models.forgotten_subjects import ForgottenSubject
+from engagement.models.kept_defaults import KeptDefault
 from engagement.models.limits import ProductLimits, ProductUsage, TraitName
 from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Seats, Workspace
@@ -71,6 +72,7 @@ __all__ = [
     "ForgottenSubject",
     "HabitPart",
     "JoinRequest",
+    "KeptDefault",
     "LateDay",
     "LateUse",
     "Membership",

@@ -22,6 +22,7 @@ from engagement.models import (
     StoredOrder,
     SubjectTrace,
 )
+from engagement.models.kept_defaults import event_retention_days
 
 # A membership that arrives at most this late is sorted in exactly.
 LATE_MEMBERSHIP_WINDOW = timedelta(days=7)
@@ -51,7 +52,7 @@ def maintain(now: datetime, out_of_time: OutOfTime = lambda: False) -> None:
     """
     clocks.reset_future_times(now)
     with retries.without_missing_nodes():
-        maintain_partitions(now.astimezone(UTC).date(), settings.EVENT_RETENTION_DAYS)
+        maintain_partitions(now.astimezone(UTC).date(), event_retention_days())
     limits.count_usage(now)
     retention.delete_expired("engagement", now, out_of_time)
     _delete_old_trait_changes(now, out_of_time)

@@ -7,7 +7,6 @@ from functools import partial
 from itertools import chain
 from typing import Any, LiteralString
 
-from django.conf import settings
 from django.db.models import QuerySet
 
 from core.database import sql
@@ -24,6 +23,7 @@ from engagement.models import (
     Segment,
     Workspace,
 )
+from engagement.models.kept_defaults import event_retention_days
 from engagement.nights.jobs import DECIDE_ALARMS
 from engagement.rescoring import activation, rescore, sets
 from engagement.rules.steps import Step
@@ -66,7 +66,7 @@ def populate(
         features.set_events(feature, events)
     _choose_steps(product, catalog)
     today = now.astimezone(UTC).date()
-    maintain_partitions(today, settings.EVENT_RETENTION_DAYS)
+    maintain_partitions(today, event_retention_days())
     customers = population.generate(catalog, size, now, seed, company)
     if truth is None:
         yield from copy_writer.copy_customers(product.pk, chain(customers, others))

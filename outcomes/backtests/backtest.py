@@ -3,9 +3,8 @@
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 
-from django.conf import settings
-
 from engagement.models import ScoreSet, Segment, Workspace
+from engagement.models.kept_defaults import event_retention_days
 from engagement.rescoring.what_if import ScoringDefinition, scoring_definition
 from engagement.segments import members
 from outcomes.backtests.evaluation import evaluate
@@ -64,7 +63,7 @@ def run(
 
 def _events_from(today: date) -> date:
     """The first day of which all events are stored."""
-    return today - timedelta(days=settings.EVENT_RETENTION_DAYS)
+    return today - timedelta(days=event_retention_days())
 
 
 def _pairs(kind: Kind, outcomes: Sequence[Outcome], days: int) -> list[Pair]:

@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, date, datetime
 from importlib import import_module
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -12,6 +13,7 @@ from core.database import partitions
 from core.database.partitions import maintain_partitions
 from core.database.sql import execute, fetch
 from engagement.models import DailyCount, Event, Product
+from engagement.models.kept_defaults import event_retention_days
 from tests.database import one_server_as
 from tests.engagement.history import tell, track
 
@@ -182,3 +184,23 @@ def test_an_upgrade_leaves_each_partition_the_key_that_it_has(acme: Product) -> 
     assert Event.objects.filter(product=acme).count() == 2
     maintain_partitions(date(2026, 9, 24), retention_days=31)
     assert partitions_of(acme) == ["engagement_event_2026_09", "engagement_event_default"]
+
+
+# --- How long -------------------------------------------------------------------------------------
+
+
+def test_an_installation_keeps_the_retention_that_it_began_with(
+    acme: Product, settings: Any
+) -> None:
+    assert event_retention_days() == 150
+    keep = import_module("engagement.migrations.0064_kept_defaults").KEEP_RETENTION
+    execute(keep)
+    assert event_retention_days() == 400
+    # The operator's word counts.
+    settings.EVENT_RETENTION_IS_SET, settings.EVENT_RETENTION_DAYS = True, 62
+    assert event_retention_days() == 62
+
+
+def test_a_new_installation_keeps_nothing(db: None) -> None:
+    execute(import_module("engagement.migrations.0064_kept_defaults").KEEP_RETENTION)
+    assert event_retention_days() == 150
