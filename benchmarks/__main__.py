@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "notifications": ("--accounts=5000", "--changed=500", "--subscriptions=3", "--rounds=1"),
     "license_sync": ("--licenses=2000",),
     "license_history": ("--licenses=500",),
+    "events": ("--events=2000", "--users=200", "--weeks=2", "--readers=12"),
     "start": ("--rounds=1",),
 }
 

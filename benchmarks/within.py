@@ -7,8 +7,8 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
 from ipaddress import ip_network
 from itertools import cycle
 from pathlib import Path
@@ -27,6 +27,7 @@ django.setup()
 
 # The apps must be loaded first.
 from benchmarks.messages import generate  # noqa: E402
+from console.subjects import subject_details  # noqa: E402
 from core import credentials  # noqa: E402
 from core.database import sql  # noqa: E402
 from core.jobs import kinds  # noqa: E402
@@ -36,9 +37,9 @@ from destinations import runs as record_runs  # noqa: E402
 from destinations import uploads  # noqa: E402
 from destinations.models import RecordDestination, RecordRun  # noqa: E402
 from destinations.vendors import open_client  # noqa: E402
-from engagement import changes  # noqa: E402
+from engagement import changes, event_lookup  # noqa: E402
 from engagement import tasks as scoring  # noqa: E402
-from engagement.messages import Message, Track  # noqa: E402
+from engagement.messages import Identify, Message, ReceivedMessage, Track  # noqa: E402
 from engagement.metric_names import Scope  # noqa: E402
 from engagement.models import (  # noqa: E402
     Account,
@@ -53,6 +54,11 @@ from engagement.models import (  # noqa: E402
     Workspace,
 )
 from engagement.nights.jobs import DECIDE_ALARMS  # noqa: E402
+from engagement.recording.jobs import REATTRIBUTE  # noqa: E402
+from engagement.recording.record import record  # noqa: E402
+from engagement.recording.suppression import SubjectRef, SubjectScope  # noqa: E402
+from engagement.removal.forgetting import forget  # noqa: E402
+from engagement.removal.jobs import ERASE_FORGOTTEN  # noqa: E402
 from engagement.rescoring import activation, sets, what_if  # noqa: E402
 from engagement.rescoring.jobs import ACTIVATION, ORDERS  # noqa: E402
 from engagement.rescoring.rescore import rescore  # noqa: E402
@@ -78,6 +84,7 @@ from outcomes.forecasts import storage as forecasts  # noqa: E402
 from outcomes.forecasts.results import month_after  # noqa: E402
 from outcomes.kinds import Kind  # noqa: E402
 from outcomes.models import ChanceLook  # noqa: E402
+from outcomes.past_scores.late_events import late_share  # noqa: E402
 from outcomes.suggestions import storage as suggestions  # noqa: E402
 from outcomes.suggestions.jobs import compute as compute_suggestion  # noqa: E402
 from trends.figures.jobs import DAYS_PER_STEP  # noqa: E402
@@ -605,6 +612,69 @@ def steps(workspace_id: str, scope: Scope) -> dict[str, Any]:
     }
 
 
+def use_events(product_id: str, first: str, count: str, rounds: str) -> dict[str, list[float]]:
+    """Read the events of some users in each way, then move them, and forget the users.
+    Returns milliseconds of processor time for one of them, round by round."""
+    product, now = int(product_id), timezone.now()
+    users = list(User.objects.filter(product=product).order_by("pk")[int(first) :][: int(count)])
+    accounts = list(Account.objects.filter(product=product).order_by("pk")[: int(count)])
+    score_set = ScoreSet.objects.get(product=product)
+    definition = what_if.scoring_definition(score_set)
+    times_of_receipt = [
+        event.received_at for event in event_lookup.newest_events(product, int(count), {})
+    ]
+    yesterday = now.date() - timedelta(days=now.weekday() + 1)
+    arrival = cycle([3_000_000_000 + int(first)])
+
+    def move(user: User) -> None:
+        at, account = now - timedelta(weeks=2), f"moved-{user.pk}"
+        message = Identify(user.external_id, at, {}, account)
+        with transaction.atomic():
+            record([ReceivedMessage(product, next(arrival) + user.pk, now, message)])
+        run_kind(REATTRIBUTE, now)
+
+    def erase(user: User) -> None:
+        forget(SubjectRef(product, SubjectScope.USER, user.external_id), now)
+        run_kind(ERASE_FORGOTTEN, now)
+
+    ways: dict[str, tuple[Callable[[Any], object], Sequence[Any]]] = {
+        "a user's page": (lambda user: subject_details.events_of_user(user, None), users),
+        "an account's page": (lambda own: subject_details.events_of_account(own, None), accounts),
+        "search for a user": (
+            lambda user: event_lookup.newest_events(product, 100, {"user": user.pk}),
+            users,
+        ),
+        "search for a message id": (
+            lambda at: event_lookup.newest_events(product, 100, {}, at=at),
+            times_of_receipt,
+        ),
+        "late events of a backtest": (
+            lambda own: late_share(score_set, definition, [(own.pk, yesterday)], date.min),
+            accounts,
+        ),
+        "moving two weeks of a user": (move, users),
+        "forgetting a user": (erase, users),
+    }
+    took: dict[str, list[float]] = {}
+    for name, (work, subjects) in ways.items():
+        # The first round warms up.
+        for number in range(int(rounds) + 1):
+            own = subjects[number :: int(rounds) + 1] if work in (move, erase) else subjects
+            watch = Stopwatch()
+            for subject in own:
+                work(subject)
+            times = watch.read()
+            milliseconds = (times["processor_seconds"] + times["database_seconds"]) * 1000
+            took.setdefault(name, []).append(milliseconds / len(own))
+    return {name: times[1:] for name, times in took.items()}
+
+
+def run_kind(name: str, now: datetime) -> None:
+    kind = kinds.get(name)
+    assert kind is not None, name
+    run_kinds([kind], lambda: now, lambda: False)
+
+
 COMMANDS = {
     "backtest": backtest,
     "forecast_past": forecast_past,
@@ -617,6 +687,7 @@ COMMANDS = {
     "sweep": sweep,
     "compute_orders": compute_orders,
     "run_night": run_night,
+    "use_events": use_events,
     "fill": fill,
     "fill_and_wake": fill_and_wake,
     "change_weight": change_weight,
