@@ -1,18 +1,18 @@
 """Weeks that are over are packed: they take less room, and nobody who reads or writes notices."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.database import packing, sql
-from core.database.partitions import maintain_partitions
+from core.database.partitions import maintain_partitions, partitions
 from core.jobs import run
 from core.models import Job
 from engagement import event_lookup
@@ -25,11 +25,20 @@ from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal.forgetting import forget
 from engagement.removal.jobs import ERASE_FORGOTTEN
 from engagement.removal.maintenance import PACK_EVENTS, maintain
+from ingestion.drain import processing
 from tests.cases import examples, leaves_no_rows
 from tests.database import CITUS, one_server_as
 from tests.engagement.history import NOON, alias, at, identify, state, tell, track
 from tests.jobs import run_job, step_job
-from tests.pipeline.waiting import somebody_else
+from tests.pipeline.waiting import (
+    at_once,
+    counts,
+    drain,
+    kill_own_connection,
+    somebody_else,
+    wait,
+    waiting,
+)
 
 IN_STEPS = one_server_as("a week is packed in one step.")
 IN_ONE_TRANSACTION = one_server_as("it says no sizes in a transaction that has written.")
@@ -49,14 +58,18 @@ messages = st.one_of(
 
 @pytest.fixture
 def weeks(db: None) -> Iterator[None]:
-    for (name,) in sql.fetch(
-        "SELECT inhrelid::regclass::text FROM pg_inherits"
-        " WHERE inhparent = 'engagement_event'::regclass AND inhrelid::regclass::text ~ '_2'"
-    ):
-        sql.execute(f"DROP TABLE {name}")
+    drop_partitions()
     maintain_partitions(NOON.date(), retention_days=31)
     yield
-    packing.give_up()
+    # Other tests are rolled back. After these, the database gets those of the present day again.
+    if not connection.in_atomic_block:
+        packing.give_up()
+        drop_partitions()
+
+
+def drop_partitions() -> None:
+    for partition in partitions():
+        sql.execute(f"DROP TABLE {partition.name}")
 
 
 def pack() -> int:
@@ -127,6 +140,28 @@ def test_a_late_event_is_recorded_in_a_packed_week_and_another_packing_waits(
     tell(acme, track("ann", "late", 1))
     assert Event.objects.filter(product=acme).count() == 3
     assert pack() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_late_message_whose_worker_loses_its_connection_takes_effect_once(
+    weeks: None, acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(acme, track("ann"))
+    pack()
+    assert is_packed()
+    late = wait(acme_key, track("ann", hours=1))
+
+    def record_and_die(received: Sequence[ReceivedMessage]) -> None:
+        record(received)
+        kill_own_connection()
+
+    with monkeypatch.context() as patch, pytest.raises(OperationalError):
+        patch.setattr(processing, "record", record_and_die)
+        drain()
+    assert counts(acme) == {("ann", "opened"): 1} and waiting() == late
+    assert at_once(drain, drain) and drain().is_empty
+    assert counts(acme) == {("ann", "opened"): 2} and waiting() == []
+    assert Event.objects.filter(product=acme).count() == 2
 
 
 @IN_ONE_TRANSACTION
