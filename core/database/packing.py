@@ -16,7 +16,7 @@ from datetime import date
 from math import isqrt
 from typing import Any, LiteralString
 
-from django.db import OperationalError, connection, transaction
+from django.db import InternalError, OperationalError, connection, transaction
 from psycopg import sql as compose
 
 from core.database import distribution, retries, sql
@@ -162,7 +162,8 @@ def pack_some(cursor: Cursor | None, today: date) -> Cursor | None:
                     return _begin(week)
             give_up()
             return None
-    except OperationalError as error:
+    except (InternalError, OperationalError) as error:
+        # The former is how a cluster says that a node waited for a lock in vain.
         if retries.is_transient(error) and connection.is_usable():
             raise Busy from error
         raise
