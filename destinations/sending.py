@@ -126,11 +126,13 @@ def _in_parts(
 
 @dataclass
 class _Item:
-    """A subject on its way: its link, and what its record has, if that was read."""
+    """A subject on its way: its link, the record that is stored there, and what its record has, if
+    that was read."""
 
     record: Record
     link: RecordLink
     tried: list[str]
+    stored_id: str
     theirs: dict[str, Any] | None = None
     ids: set[str] = field(default_factory=set)
     changed: dict[str, Value] = field(default_factory=dict)
@@ -251,7 +253,7 @@ class _Sender:
             )
         link.external_id = record.external_id
         tried = matching.match_values(record, self._match_pairs, self._client.domain_fields)
-        return _Item(record, link, tried)
+        return _Item(record, link, tried, link.remote_id)
 
     def _settled(self, item: _Item) -> str | None:
         """The number that the subject counts for without a request; empty if this run counted it
@@ -466,9 +468,9 @@ class _Sender:
             links = [item.link for item in items]
             for link in links:
                 link.run = self._run.pk if is_settled else link.run
-            pks = [link.pk for link in links if link.pk]
+            moved = [item.link.pk for item in items if item.link.remote_id != item.stored_id]
             # One record may go from one of them to another.
-            self.destination.links.filter(pk__in=pks).update(remote_id="")
+            self.destination.links.filter(pk__in=moved).update(remote_id="")
             RecordLink.objects.bulk_create(
                 links,
                 update_conflicts=True,
