@@ -1,5 +1,6 @@
 """The page *Alarms* of a workspace: which are to be worked on, and what became of the others."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -14,8 +15,9 @@ from access.pages.pages import ExtraView, PageAdmin
 from access.pages.subject_urls import subject_url
 from access.work import alarms, owners
 from access.work.settings import Means, results_of
-from console.workspaces.false_alarms import false_alarms
+from console.workspaces.false_alarms import closed_sentence, false_alarms
 from core.ids import parse_id
+from engagement.activity.reading import DIRECTIONS
 from engagement.models import Account, ScoreSet, Workspace
 from engagement.scores.insight_texts import format_day
 from outcomes.statistics.estimates import Estimate
@@ -150,8 +152,16 @@ def _report(workspace: Workspace, scores: ScoreSet, now: datetime) -> dict[str, 
         for (_, result), number in counts.items():
             totals[result] = totals.get(result, 0) + number
         became.append(_became("All", totals, meanings))
+    false = Counter[str]()
+    for (signal, result), number in counts.items():
+        false[signal] += number * (meanings.get(result) is Means.FALSE_ALARM)
     return {
         "became": became,
+        "rates": [
+            closed_sentence(workspace, signal, false[signal], since.date(), now.date())
+            for signal in DIRECTIONS
+            if signal in false
+        ],
         "began": alarms.began(scores, since.date()),
         "closed": sum(counts.values()),
         "report_days": REPORT_DAYS,

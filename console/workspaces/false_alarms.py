@@ -12,12 +12,16 @@ from access.admin.products import ProductAdmin, Section
 from engagement.activity import false_alarms as alarm_rates
 from engagement.activity.false_alarms import FalseAlarms
 from engagement.activity.reading import DIRECTIONS
-from engagement.alarms.levels import measured_span
-from engagement.models import AlarmNight, Product, Workspace
+from engagement.alarms.levels import ALLOWED_RATES, measured_span
+from engagement.models import Alarm, AlarmNight, Product, Workspace
 from engagement.scores.insight_texts import format_day, format_percent
+from outcomes.statistics.rates import wilson
 
+Signal = Alarm.Signal
 # As people read them, by the name in ``AlarmNight.summary``.
 SIZES = {"1": "1 user", "2-4": "2–4 users", "5-9": "5–9 users", "10+": "10 users and more"}
+_ACTIVITY = {str(Signal.FALL): "falling", str(Signal.RISE): "rising"}
+_ABOVE = "That is more than you allow, even without those that nobody closed: allow fewer."
 NO_NIGHT = "No alarm has been decided yet. The first night decides half a year at once."
 
 
@@ -82,6 +86,21 @@ def _sentence(counts: FalseAlarms, direction: str, until: str) -> str:
         f"about {direction} activity came to nothing: {rate_text(counts.measured)} per account and "
         f"quarter; you allow {rate_text(counts.allowed)}."
     )
+
+
+def closed_sentence(workspace: Workspace, signal: str, false: int, first: date, last: date) -> str:
+    """How many alarms of the direction people closed as false in these days, beside how many the
+    workspace allows; empty if nothing was watched."""
+    quarters = alarm_rates.account_quarters(workspace, first, last)
+    rate = wilson(false, max(false, quarters)) if quarters else None
+    if rate is None:
+        return ""
+    allowed = ALLOWED_RATES[workspace.alarm_level]
+    text = (
+        f"About {_ACTIVITY[signal]} activity, people closed {false:,} as false: {rate.number} "
+        f"({rate.number_range}) per account and quarter; you allow {rate_text(allowed)}."
+    )
+    return f"{text} {_ABOVE}" if rate.low > allowed else text
 
 
 def rate_text(rate: float) -> str:

@@ -40,12 +40,16 @@ def false_alarms(workspace: Workspace, today: date) -> Mapping[tuple[int, str], 
         number=Count("since"), nothing=Count("since", filter=to_nothing)
     )
     counts = {(level, signal): numbers for level, signal, *numbers in rows}
-    nights = AlarmNight.objects.filter(workspace=workspace, day__range=span)
-    account_days: int = nights.aggregate(total=Sum("accounts"))["total"] or 0
-    rates = {}
+    quarters, rates = account_quarters(workspace, *span), {}
     for level, allowed in ALLOWED_RATES.items():
         for signal in DIRECTIONS:
             number, nothing = counts.get((level, signal), (0, 0))
-            rate = nothing / (account_days / QUARTER_DAYS) if account_days else None
+            rate = nothing / quarters if quarters else None
             rates[level, str(signal)] = FalseAlarms(allowed, rate, nothing, number)
     return rates
+
+
+def account_quarters(workspace: Workspace, first: date, last: date) -> float:
+    """How many quarters the workspace's accounts were watched for in these days, in all."""
+    nights = AlarmNight.objects.filter(workspace=workspace, day__range=(first, last))
+    return (nights.aggregate(total=Sum("accounts"))["total"] or 0) / QUARTER_DAYS

@@ -11,7 +11,15 @@ from django.utils import timezone
 
 from access.trail.entries import COMMAND_LINE
 from access.work import accounts, alarms
-from engagement.models import AccountEngagement, Alarm, AlarmWork, ProductMember, ScoreSet
+from engagement.models import (
+    AccountEngagement,
+    Alarm,
+    AlarmNight,
+    AlarmWork,
+    ProductMember,
+    ScoreSet,
+    Workspace,
+)
 from outcomes.statistics.rates import wilson
 from tests.admin.rows import Rows, an_account
 from tests.admin.test_account_work import latest_notes, page, work
@@ -157,6 +165,42 @@ def test_the_report_counts_results_and_says_what_they_do_not_claim(
     # What was closed long ago is not counted.
     AlarmWork.objects.update(closed_at=timezone.now() - 366 * DAY)
     assert member.get(address).context["became"] == []
+
+
+def test_the_rate_of_false_ones_stands_beside_the_allowed_one(
+    member: Client, acme_rows: Rows, scores: ScoreSet, today: Any
+) -> None:
+    """The wilson interval of 8 in 40 account-quarters is 10.5 to 34.8%; of 2 it is 1.4 to 16.5%."""
+    workspace = acme_rows.workspace
+    for days in range(1, 92):
+        day = today - days * DAY
+        AlarmNight.objects.create(workspace=workspace, day=day, user_days=0, accounts=40)
+    for number in range(10):
+        own = an_account(acme_rows.product, f"a{number}", workspace)
+        row = AccountEngagement.objects.get(score_set=scores, account=own)
+        signal = "rise" if number < 2 else "fall"
+        alarm(row, signal, since=today - 20 * DAY)
+        alarms.close(scores, own, signal, "false alarm", MAYA, timezone.now())
+    address = reverse("admin:engagement_workspace_alarms", args=[workspace.pk])
+    falling = (
+        "About falling activity, people closed 8 as false: 0.20 (0.10 to 0.35) per account and "
+        "quarter; you allow 0.05."
+    )
+    above = "That is more than you allow, even without those that nobody closed: allow fewer."
+    rising = (
+        "About rising activity, people closed 2 as false: 0.05 (0.01 to 0.17) per account and "
+        "quarter; you allow 0.05."
+    )
+    answer = member.get(address)
+    assert answer.context["rates"] == [f"{falling} {above}", rising]
+    assert falling in answer.content.decode()
+    # Who allows more is told of no excess.
+    Workspace.objects.filter(pk=workspace.pk).update(alarm_level=4)
+    (text, _) = member.get(address).context["rates"]
+    assert text == falling.replace("allow 0.05", "allow 0.20")
+    # What was not watched has no rate.
+    AlarmNight.objects.all().delete()
+    assert "per account" not in member.get(address).content.decode()
 
 
 def test_the_page_of_another_product_is_closed(
