@@ -76,6 +76,7 @@ def bucket(s3_server: str, settings: Settings) -> Iterator[Bucket]:
     requests.post(f"{s3_server}/moto-api/reset-auth", data="0", timeout=10)
     yield Bucket(s3_server, "warehouse", key["AccessKeyId"], key["SecretAccessKey"])
     requests.post(f"{s3_server}/moto-api/reset-auth", data="inf", timeout=10)
+    requests.post(f"{s3_server}/moto-api/reset", timeout=10)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Tools of automation add and remove webhooks by API, and can do nothing else."""
 
 import json
+import logging
 from datetime import timedelta
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.notifications.receiver import Receiver
 from tests.notifications.rows import Clock, a_destination, a_segment, settle, subscribe
 from tests.readapi.scored import fill
 from tests.readapi.statements import statements_by_database
+from tests.secrets import Secrets
 
 HOOK = {"target_url": "https://93.184.216.34/catch/planted", "event": "score.crossed"}
 ADDRESSES = ["/v2/hooks", "/v2/hooks/samples?event=score.crossed", "/v2/hooks/1"]
@@ -280,3 +282,44 @@ def test_hooks_take_few_statements(acme: Product, tool: Tool) -> None:
         )
     ]
     assert numbers == [4, 3, 15, 10]
+
+
+def test_secrets_of_hooks_are_in_no_log_page_trail_file_or_row(
+    acme: Product,
+    tool: Tool,
+    receiver: Receiver,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    hook = tool.add(target_url=f"{receiver.url}/catch/planted").json()
+    secrets = Secrets("catch/planted", hook["secret"], tool.token.secret)
+    # One attempt fails, and one works.
+    answers = iter((500, 200))
+    receiver.answer = lambda _: next(answers)
+    destination = Destination.objects.get()
+    OutboxMessage.objects.create(
+        product=acme, destination=destination, message_id="msg_1", title="x",
+        payload={"type": "score.crossed"}, next_attempt_at=clock.now,
+    )  # fmt: skip
+    deliver(clock)
+    clock.step(timedelta(days=1).total_seconds())
+    deliver(clock)
+    assert len(receiver.received) == 2
+    refused = tool.add(target_url="http://127.0.0.1:1/catch/planted", parameters={"other": 1})
+    assert refused.status_code == 400 and secrets.among(refused.content.decode()) == []
+    assert secrets.among(str(tool.listed())) == []
+    root = logged_in(AdminUser.objects.create_superuser("root"))
+    subscription = Subscription.objects.get()
+    pages = [
+        reverse("admin:notifications_destination_changelist"),
+        reverse("admin:notifications_destination_change", args=[destination.pk]),
+        reverse("admin:notifications_destination_history", args=[destination.pk]),
+        reverse("admin:notifications_subscription_changelist"),
+        reverse("admin:notifications_subscription_change", args=[subscription.pk]),
+        reverse("admin:readapi_apitoken_changelist"),
+    ]
+    assert secrets.on_pages(root, pages) == []
+    printed_rows = [*Destination.objects.defer(None), *Subscription.objects.all()]
+    assert secrets.in_files("notifications", caplog, capsys, printed_rows) == []
