@@ -191,7 +191,8 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
         written_fields = {cleaned.get("id_field")} - {""}
         # Errors take values away.
         rows = [(*row[:2], cleaned[row[0]], cleaned[row[1]]) for row in self.row_names()]
-        if not any(name or target for _, _, name, target in rows):
+        rows = [row for row in rows if any(row[2:])]
+        if not rows:
             self.add_error("field_0", "Choose at least one value, and the field that gets it.")
         for source, field, name, target in rows:
             if bool(name) != bool(target):

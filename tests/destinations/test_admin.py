@@ -85,8 +85,9 @@ def test_from_nothing_to_the_first_row_in_eight_fields(
     match = {"match_source": "domain", "match_field": "domain"}
     form = connector.get(page_of(destination)).context["adminform"].form
     assert {name: form[name].value() for name in match} == match
+    empty = ("", "", "clear")
     saved = connector.post(
-        page_of(destination), rows(("score", "eds_score", "clear")), follow=True
+        page_of(destination), rows(("score", "eds_score", "clear"), empty, empty), follow=True
     ).content.decode()
     assert "Dry run: it begins in a moment." in saved
     work(clock)
