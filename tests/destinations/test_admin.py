@@ -181,11 +181,12 @@ def test_the_page_of_a_run_lists_what_was_rejected_and_sends_it_again(
     page = reverse("admin:destinations_recordrun_change", args=[run.pk])
     html = connector.get(page).content.decode()
     assert "odd &lt;b&gt;" in html and "breaks a rule of the account" in html
+    retry = reverse("admin:destinations_recordrun_retry", args=[run.pk])
+    assert f'action="{retry}"' in html and "Retry rejected rows" in html
     assert (
         "No record has nobody.example." in connector.get(page, {"rows": "skipped"}).content.decode()
     )
     hubspot.rejected = set()
-    retry = reverse("admin:destinations_recordrun_retry", args=[run.pk])
     assert "sent again" in connector.post(retry, follow=True).content.decode()
     work(clock)
     assert numbers(RecordRun.objects.all()[0]) == {"updated": 1}
