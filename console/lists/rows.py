@@ -115,8 +115,10 @@ class ListQuery:
         if not page:
             return None
         has_more = self.state.offset + self.state.page_size < (page.row_count or 0)
-        # Those that match no longer are left out.
-        return Listing(self._rows(page.ids, self._filter), page.row_count, has_more, page.as_of)
+        # Those that match no longer are left out. If none is left, much has changed.
+        rows = self._rows(page.ids, self._filter)
+        is_usable = bool(rows) or not page.ids
+        return Listing(rows, page.row_count, has_more, page.as_of) if is_usable else None
 
     @cached_property
     def _column_of_matches(self) -> str:
