@@ -102,7 +102,11 @@ def _members(score_set: ScoreSet, segment: Segment, scope: Scope) -> Array:
     rows = members.engagement_rows(score_set, scope)
     rows = rows.filter(members.members_filter(score_set, members.segment_rule(segment)))
     packed = _packed(rows, **{get_kind(scope).id_column: "int8send"})
-    return np.sort(np.frombuffer(packed, _ID).astype(np.int64))
+    ids = np.frombuffer(packed, _ID).astype(np.int64)
+    # Of 3,000,000 users, each copy is 24 MB.
+    del packed
+    ids.sort()
+    return ids
 
 
 def _figures(scope: Scope, facts: Array, number: int, seats: Array) -> dict[str, Any]:
