@@ -16,8 +16,8 @@ from config.local.postgres import DATABASE, SUPERUSER, EmbeddedPostgres
 from harness.processes import PROJECT
 from harness.service import own_environment, temporary_folder
 
-# Those that migrations create for the months around the present day.
-MONTHS = "public.engagement_event_2*"
+# Those that migrations create for the weeks around the present day.
+WEEKS = "public.engagement_event_2*"
 # The broker's queues, which their package installs.
 QUEUES = "pgmq"
 
@@ -54,7 +54,7 @@ def dump(postgres: EmbeddedPostgres) -> str:
     command = postgres.client_command(
         "pg_dump",
         *("--no-owner", "--no-privileges", "--no-comments", "--inserts"),
-        *("--rows-per-insert", "1000", "--exclude-table", MONTHS, "--exclude-schema", QUEUES),
+        *("--rows-per-insert", "1000", "--exclude-table", WEEKS, "--exclude-schema", QUEUES),
         DATABASE,
     )
     text = subprocess.run(command, capture_output=True, check=True, text=True).stdout
