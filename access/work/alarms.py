@@ -89,7 +89,8 @@ def listed(score_set: ScoreSet, state: str, login: str, today: date) -> QuerySet
     has the ``owner`` of its account, and what people did about it."""
     own = {"product": score_set.product_id, "workspace": score_set.workspace_id}
     if state == "closed":
-        closed = _with_owner(AlarmWork.objects.filter(**own, closed_at__isnull=False))
+        rows = AlarmWork.objects.filter(**own, closed_at__isnull=False)
+        closed = _with_owner(score_set.product_id, rows)
         if login:
             closed = closed.filter(Q(owner=login) | Q(taken_by=login) | Q(closed_by=login))
         return closed.order_by("-closed_at", "account_id")
@@ -99,7 +100,8 @@ def listed(score_set: ScoreSet, state: str, login: str, today: date) -> QuerySet
         signal=OuterRef("signal"),
         seen_on__gte=OuterRef("since"),
     ).order_by("-since")
-    alarms: QuerySet[Any] = _with_owner(alarms_of(score_set, *Signal).filter(ended_on=None))
+    alarms: QuerySet[Any] = alarms_of(score_set, *Signal).filter(ended_on=None)
+    alarms = _with_owner(score_set.product_id, alarms)
     alarms = alarms.annotate(**{name: Subquery(rows.values(name)[:1]) for name in _SAID})
     is_open = Q(result=None) | Q(result="")
     rests = Q(snoozed_until__gt=today)
@@ -113,10 +115,9 @@ def listed(score_set: ScoreSet, state: str, login: str, today: date) -> QuerySet
 _SAID = ("taken_by", "snoozed_until", "result", "closed_by")
 
 
-def _with_owner(rows: QuerySet[Any]) -> QuerySet[Any]:
-    works = AccountWork.objects.filter(
-        product_id=OuterRef("product_id"), account_id=OuterRef("account_id")
-    )
+def _with_owner(product_id: int, rows: QuerySet[Any]) -> QuerySet[Any]:
+    # A cluster finds the node by the product as a plain value.
+    works = AccountWork.objects.filter(product=product_id, account_id=OuterRef("account_id"))
     annotated: QuerySet[Any] = rows.annotate(owner=Subquery(works.values("owner")))
     return annotated
 

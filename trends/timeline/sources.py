@@ -212,7 +212,8 @@ def trait_entries(about: Subject) -> Iterator[Entry]:
 def work_entries(about: Subject) -> Iterator[Entry]:
     """Notes about the account, and alarms that people closed."""
     assert isinstance(about.subject, Account)
-    notes = accounts.notes_of(about.subject).filter(written_at__date__gte=about.first_day)
+    notes = accounts.notes_of(about.workspace.product_id, about.subject.pk)
+    notes = notes.filter(written_at__date__gte=about.first_day)
     for note in notes[:MAX_OF_SOURCE]:
         words = Truncator(note.text).chars(MAX_OF_NOTE)
         who, key = f"{note.author}: {words}", str(note.pk)
