@@ -34,7 +34,7 @@ SHORT = {
     "habits": ("--worlds", "1"),
     "hostile": ("--minutes", "0.3"),
     "machines": ("--seconds", "24"),
-    "memory": ("--seconds", "20"),
+    "memory": ("--seconds", "40"),
     "monitoring": ("--seconds", "10"),
     "notifications": ("--minutes", "0.2", "--patience", "60"),
     "pooled": ("--seconds", "8", "--pause", "0.02"),
