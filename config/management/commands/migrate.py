@@ -10,13 +10,14 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from config.database import distribution
 
-# A statement that waits for a table's lock blocks all that come after it.
-LOCK_TIMEOUT = "3s"
-ATTEMPTS = 5
+# A statement that waits for a table's lock blocks all that come after it. It gives up before
+# PostgreSQL looks for deadlocks (after a second), so that none fails a request of the service.
+LOCK_TIMEOUT = "500ms"
+ATTEMPTS = 20
 # A statement of the running service may hold what a migration needs, and wait for what that holds.
 IN_USE = (LockNotAvailable, DeadlockDetected)
 # Seconds for the statements that waited meanwhile.
-RETRY_DELAY = 5.0
+RETRY_DELAY = 3.0
 
 
 class Command(migrate.Command):
