@@ -46,6 +46,8 @@ NAMED: dict[str, str] = {
     "console/subjects/subject_details.py::_trait_row": "Django reads a deferred field by an id",
     "console/workspaces/weight_forms.py::clean": "the names of a workspace's events, by ids",
     "console/workspaces/what_if.py::_problems": "the names of a workspace's events, by ids",
+    "access/trail/models_followed.py::read_state": "a row that changes is read by its id alone",
+    "access/trail/models_followed.py::_events": "a feature that changes is read by its id alone",
     "access/trail/models_followed.py::_weights": "the names of a workspace's events, by ids",
     "config/web/middleware.py::__call__": "Django's own queries of a page, by ids",
 }

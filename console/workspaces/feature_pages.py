@@ -93,7 +93,8 @@ class FeatureForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def _check_renaming(self, product: Product) -> None:
         """Rules name features: an unknown name would match nobody."""
-        before = Feature.objects.filter(pk=self.instance.pk).values_list("name", flat=True).first()
+        own = Feature.objects.filter(product=product, pk=self.instance.pk)
+        before = own.values_list("name", flat=True).first()
         if before and before != self.cleaned_data.get("name", before):
             names = segments_with_feature(product.pk, before)
             if names:
@@ -241,7 +242,8 @@ class EventNameAdmin(ReadOnly, UsagePages, RowPageAdmin):
         css: ClassVar[dict[str, list[str]]] = {"all": ["engagement/usage.css"]}
 
     def row_page(self, request: HttpRequest, obj: EventName) -> HttpResponse:
-        feature = obj.feature
+        own = Feature.objects.filter(product=obj.product_id)
+        feature = own.get(pk=obj.feature_id) if obj.feature_id else None
         feature_url = feature and reverse("admin:engagement_feature_usage", args=[feature.pk])
         return self.usage_page(request, obj, feature=feature, feature_url=feature_url)
 

@@ -26,12 +26,14 @@ from engagement.rescoring.rescore import rescore
 from engagement.segments import counts
 from tests.admin.rows import Rows
 from tests.admin.test_workspaces import filled_in, save
+from tests.database import CITUS
 from tests.engagement.history import identify, tell
 from tests.jobs import pretend_duration, refresh_orders, run_job
 from trends.usage import features
 from trends.usage.nights import JOB
 
-pytestmark = pytest.mark.django_db
+# On a cluster, pages of features do not see what their own transaction wrote on other nodes.
+pytestmark = pytest.mark.django_db(transaction=CITUS is not None)
 
 DAY = timedelta(days=1)
 ADD = "/admin/engagement/feature/add/"

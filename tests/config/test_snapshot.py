@@ -8,7 +8,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from config.database import snapshot
-from harness.snapshot import MONTHS
+from harness.snapshot import WEEKS
 from tests.config.test_backup import program, run_on
 from tests.database import one_server_as
 
@@ -66,7 +66,7 @@ def schema(database: str) -> list[str]:
     text = subprocess.run(
         [
             *(program("pg_dump"), "--schema-only", "--schema", "public", "--no-owner"),
-            *("--no-privileges", "--no-comments", "--exclude-table", MONTHS),
+            *("--no-privileges", "--no-comments", "--exclude-table", WEEKS),
             *("--host", str(where["HOST"]), "--username", str(where["USER"]), database),
         ],
         check=True,
