@@ -17,6 +17,7 @@ from access.work import alarms, owners
 from access.work.settings import Means, results_of
 from console.workspaces.false_alarms import closed_sentence, false_alarms
 from core.ids import parse_id
+from engagement.activity.false_alarms import account_quarters
 from engagement.activity.reading import DIRECTIONS
 from engagement.models import Account, ScoreSet, Workspace
 from engagement.scores.insight_texts import format_day
@@ -155,12 +156,13 @@ def _report(workspace: Workspace, scores: ScoreSet, now: datetime) -> dict[str, 
     false = Counter[str]()
     for (signal, result), number in counts.items():
         false[signal] += number * (meanings.get(result) is Means.FALSE_ALARM)
+    quarters = account_quarters(workspace, since.date(), now.date())
     return {
         "became": became,
         "rates": [
-            closed_sentence(workspace, signal, false[signal], since.date(), now.date())
+            closed_sentence(workspace, signal, false[signal], quarters)
             for signal in DIRECTIONS
-            if signal in false
+            if signal in false and quarters
         ],
         "began": alarms.began(scores, since.date()),
         "closed": sum(counts.values()),

@@ -88,13 +88,11 @@ def _sentence(counts: FalseAlarms, direction: str, until: str) -> str:
     )
 
 
-def closed_sentence(workspace: Workspace, signal: str, false: int, first: date, last: date) -> str:
-    """How many alarms of the direction people closed as false in these days, beside how many the
-    workspace allows; empty if nothing was watched."""
-    quarters = alarm_rates.account_quarters(workspace, first, last)
-    rate = wilson(false, max(false, quarters)) if quarters else None
-    if rate is None:
-        return ""
+def closed_sentence(workspace: Workspace, signal: str, false: int, quarters: float) -> str:
+    """How many alarms of the direction people closed as false in these quarters of accounts, more
+    than 0, beside how many the workspace allows."""
+    rate = wilson(false, max(false, quarters))
+    assert rate is not None
     allowed = ALLOWED_RATES[workspace.alarm_level]
     text = (
         f"About {_ACTIVITY[signal]} activity, people closed {false:,} as false: {rate.number} "
