@@ -1,8 +1,6 @@
 """Reads a page of a list, and all rows of it for an export."""
 
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -16,7 +14,6 @@ from core.database import sql
 from engagement.models import ScoreSet, Segment
 from engagement.orders import pages, storage
 from engagement.orders.columns import sorted_rows, with_facts
-from engagement.orders.matches import column_of
 from engagement.rules.rules import ActivationCondition, Rule
 from engagement.scopes import SubjectKind, get_kind
 from engagement.search import lookup
@@ -102,11 +99,10 @@ class ListQuery:
 
     def _read_matches(self) -> Listing | None:
         """The page of a list by one filter, of a large set whose background knows who matches."""
-        column = self._column_of_matches
-        page = column and pages.read_matches(
+        page = pages.read_matches(
             self.score_set,
             self.kind,
-            column,
+            self._column_of_matches,
             descending=self.state.is_descending,
             offset=self.state.offset,
             limit=self.state.page_size,
@@ -125,9 +121,9 @@ class ListQuery:
         """The order that has the rows of the list in its order; empty if none does."""
         is_single = len(self.state.filters) == 1 and not self.state.search
         is_ranking = is_single and self.state.sort_column == "score"
-        if not is_ranking or not storage.is_large(self.score_set, self.kind):
+        if not is_ranking:
             return ""
-        return column_of(self._rules[-1], self.score_set.product_id, self.segment)
+        return pages.matches_column(self.score_set, self.kind, self._rules[-1], self.segment)
 
     @cached_property
     def _rules(self) -> list[Rule]:
@@ -149,22 +145,14 @@ class ListQuery:
 
     def _read_filtered(self) -> Listing:
         offset, size = self.state.offset, self.state.page_size
-        with self._noting_the_wait(), sql.statement_timeout(FILTER_TIMEOUT_SECONDS):
+        column = self._column_of_matches
+        noting_wait = pages.noting_wait(self.score_set, self.kind, column, self.now)
+        with noting_wait, sql.statement_timeout(FILTER_TIMEOUT_SECONDS):
             ids = list(self._filtered_ids()[offset : offset + size + 1])
         has_more = len(ids) > size
         total = self._count() if has_more or offset else len(ids)
         as_of = min((page.as_of for page in self._candidates if page.as_of), default=None)
         return Listing(self._rows(ids[:size]), total, has_more, as_of)
-
-    @contextmanager
-    def _noting_the_wait(self) -> Iterator[None]:
-        started = time.monotonic()
-        try:
-            yield
-        finally:
-            seconds = time.monotonic() - started
-            column = self._column_of_matches
-            pages.note_wait(self.score_set, self.kind, column, seconds, self.now)
 
     def _count(self) -> int | None:
         is_single = len(self.state.filters) == 1 and not self.state.search

@@ -1,6 +1,5 @@
 """Previews of a rule: how many match at the moment, and the first of them."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -13,8 +12,7 @@ from console.lists.columns import cut
 from core.database import sql
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Segment, User, Workspace
-from engagement.orders import pages, storage
-from engagement.orders.matches import column_of
+from engagement.orders import pages
 from engagement.rules import filters
 from engagement.rules.rules import Rule
 from engagement.rules.texts import describe_rule
@@ -24,8 +22,8 @@ from engagement.segments import counts
 from engagement.segments import members as segments
 
 MEMBERS_SHOWN = 10
-# As many more are looked at, because some may match no longer.
-SPARE = 10
+# As many of those that the background has found are looked at: some may match no longer.
+MEMBERS_LOOKED_AT = 100
 # The page waits for each query.
 PREVIEW_TIMEOUT_SECONDS = 5.0
 
@@ -79,15 +77,10 @@ def preview_segment(
     limit = counts.LIVE_COUNT_SECONDS if is_large else None
     ranked = rows.select_related(rule.scope).defer(f"{rule.scope}__trait_stamps")
     ranked = ranked.order_by("-raw", f"-{rule.scope}_id")
-
-    def find_members() -> list[PreviewMember]:
-        first = _first_members(ranked, score_set, rule, now, stored)
-        return [_member(row, rule.scope, score_set) for row in first]
-
     return Preview(
         rule.scope,
         _in_time(lambda: _count(score_set, rule, stored)),
-        _in_time(find_members),
+        _first_members(ranked, score_set, rule, now, stored),
         conditions=_count_conditions(
             rule, lambda alone: segments.count_members_by_rule(score_set, alone), limit
         ),
@@ -96,19 +89,21 @@ def preview_segment(
 
 def _first_members(
     ranked: QuerySet[Any], score_set: ScoreSet, rule: Rule, now: datetime, stored: Segment | None
-) -> list[Any]:
-    """The first of all, among those that the background has found if the set is large."""
+) -> list[PreviewMember] | None:
+    """The first of all, among those that the background has found if the set is large. None if
+    finding them takes too long."""
     kind = get_kind(rule.scope)
-    is_large = storage.is_large(score_set, kind)
-    column = column_of(rule, score_set.product_id, stored) if is_large else ""
-    limit = SPARE * MEMBERS_SHOWN
-    page = column and pages.read_matches(score_set, kind, column, limit=limit, now=now)
+    column = pages.matches_column(score_set, kind, rule, stored)
+    page = pages.read_matches(score_set, kind, column, limit=MEMBERS_LOOKED_AT, now=now)
     for candidates in [page] if page else pages.candidates(rule, score_set, now):
         ranked = ranked.filter(candidates.among(kind))
-    started = time.monotonic()
-    rows = list(ranked[:MEMBERS_SHOWN])
-    pages.note_wait(score_set, kind, column, time.monotonic() - started, now)
-    return rows
+
+    def find() -> list[PreviewMember]:
+        return [_member(row, rule.scope, score_set) for row in ranked[:MEMBERS_SHOWN]]
+
+    with pages.noting_wait(score_set, kind, column, now):
+        members: list[PreviewMember] | None = _in_time(find)
+    return members
 
 
 def _count(score_set: ScoreSet, rule: Rule, stored: Segment | None) -> int | None:

@@ -15,6 +15,7 @@ from typing import Final, Literal, LiteralString
 from core.database import sql
 from engagement.models import Feature, LateUse, ScoreSet, Segment, UsageState
 from engagement.models.features import MAX_FEATURES, USED_WITHIN
+from engagement.orders.columns import sorted_rows
 from engagement.rules.filters import find_event_name_ids
 from engagement.rules.rules import FeatureCondition, Rule
 from engagement.scopes import ACCOUNTS, SubjectKind, get_kind
@@ -120,8 +121,9 @@ def matching_ids(score_set: ScoreSet, kind: SubjectKind, column: str) -> Iterato
 
 def _sorted_members(score_set: ScoreSet, rule: Rule) -> Iterator[int]:
     kind = get_kind(rule.scope)
-    rows = kind.engagement_rows(score_set).filter(members_filter(score_set, rule))
-    query = rows.order_by("raw", kind.id_column).values_list(kind.id_column).query
+    ranked = sorted_rows(score_set, kind, "score", descending=False)
+    members = ranked.filter(members_filter(score_set, rule))
+    query = members.values_list(kind.id_column).query
     return (id for (id,) in sql.stream(*query.sql_with_params(), at_once=20_000))
 
 

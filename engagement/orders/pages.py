@@ -12,7 +12,9 @@ A small set is sorted for each page, so the page is exact. A large set has store
 so a page may show fewer rows than ids.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -22,9 +24,9 @@ from django.db.models.expressions import RawSQL
 
 from core.database import sql
 from engagement.activity.reading import AnyOf
-from engagement.models import OrderChunk, ScoreSet, StoredOrder
+from engagement.models import OrderChunk, ScoreSet, Segment, StoredOrder
 from engagement.orders.columns import check_column, sorted_rows
-from engagement.orders.matches import FEATURE_PREFIX, columns_of
+from engagement.orders.matches import FEATURE_PREFIX, column_of, columns_of
 from engagement.orders.storage import CHUNK_SIZE, is_large, request_order
 from engagement.rules.rules import Rule
 from engagement.scopes import ACCOUNTS, SubjectKind
@@ -101,6 +103,14 @@ def read_page(
     return _read_stored(order, descending, offset, limit, version)
 
 
+def matches_column(
+    score_set: ScoreSet, kind: SubjectKind, rule: Rule, segment: Segment | None = None
+) -> str:
+    """The name of the stored order of all who match the rule, which is that of the *segment*, if
+    there is one; empty if the set is not large, or if no order may have them."""
+    return column_of(rule, score_set.product_id, segment) if is_large(score_set, kind) else ""
+
+
 def read_matches(
     score_set: ScoreSet,
     kind: SubjectKind,
@@ -111,9 +121,9 @@ def read_matches(
     limit: int,
     now: datetime,
 ) -> OrderPage | None:
-    """As ``read_page``, of a stored order of matches (``engagement.orders.matches``), by
-    their scores. None if the set is not large, or if the order has not been computed yet."""
-    if not is_large(score_set, kind):
+    """As ``read_page``, of the stored order of a ``matches_column``, by their scores. None if that
+    is empty, or if the order has not been computed yet."""
+    if not column:
         return None
     # Those of segments wait until somebody has waited for one.
     is_wanted = column.startswith(FEATURE_PREFIX)
@@ -131,12 +141,18 @@ def candidates(rule: Rule, score_set: ScoreSet, now: datetime) -> list[OrderPage
     return [page for page in pages if page and (page.row_count or 0) <= FEW]
 
 
-def note_wait(
-    score_set: ScoreSet, kind: SubjectKind, column: str, seconds: float, now: datetime
-) -> None:
-    """Have the matches of a large set stored if finding the first of them took long."""
-    if column and seconds > WAIT_SECONDS and is_large(score_set, kind):
-        request_order(score_set, kind, column, now)
+@contextmanager
+def noting_wait(
+    score_set: ScoreSet, kind: SubjectKind, column: str, now: datetime
+) -> Iterator[None]:
+    """Have the matches of the column stored if the block, which finds the first of them, takes
+    long, or too long."""
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        if column and time.monotonic() - started > WAIT_SECONDS:
+            request_order(score_set, kind, column, now)
 
 
 def _used_order(

@@ -8,6 +8,8 @@ from django.test import Client
 from django.utils import timezone
 
 from access.models import TrailEntry
+from console.rules import previews
+from core.database import sql
 from engagement.messages import Track
 from engagement.models import (
     Account,
@@ -145,20 +147,27 @@ def test_accounts_and_users_show_their_features(
     assert "Feature: Reports, stopped" in page
 
 
-def test_a_large_list_by_a_feature_says_as_of_when_it_is(
-    reader: Client, acme: Product, reports: Feature, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It shows nobody who does not match any more. A few minutes later it has who matches since."""
+@pytest.fixture
+def large(acme: Product, reports: Feature, monkeypatch: pytest.MonkeyPatch) -> ScoreSet:
+    """The scores, which are too many to sort for each page, and are ranked at once."""
     pretend_duration(monkeypatch, 0.0)
     monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 0)
     score_set = ScoreSet.objects.get(product=acme, state="current")
+    counts.recount(score_set, timezone.now())
+    return score_set
+
+
+def test_a_large_list_by_a_feature_says_as_of_when_it_is(
+    reader: Client, acme: Product, reports: Feature, large: ScoreSet
+) -> None:
+    """It shows nobody who does not match any more. A few minutes later it has who matches since."""
 
     def refresh(minutes: int) -> None:
-        counts.recount(score_set, timezone.now() + timedelta(minutes=minutes))
+        counts.recount(large, timezone.now() + timedelta(minutes=minutes))
         refresh_orders(timezone.now() + timedelta(minutes=minutes))
 
     def listed(query: str) -> set[str]:
-        url = f"/admin/engagement/account/?workspace={score_set.workspace_id}&{query}"
+        url = f"/admin/engagement/account/?workspace={large.workspace_id}&{query}"
         page = reader.get(url).content.decode()
         assert "As of" in page
         return {name for name in ("initech", "hooli") if name in page}
@@ -181,34 +190,42 @@ def test_a_large_list_by_a_feature_says_as_of_when_it_is(
 
 
 def test_a_segment_by_a_feature_of_a_large_set_shows_its_first_members(
-    member: Client, acme: Product, reports: Feature, monkeypatch: pytest.MonkeyPatch
+    member: Client, acme: Product, large: ScoreSet
 ) -> None:
-    monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 0)
     conditions = [{"kind": "feature", "feature": "Reports", "operator": "stopped"}]
     workspace = acme.workspaces.get()
     segment = Segment.objects.create(
         workspace=workspace, scope="account", name="Gone", conditions=conditions
     )
-    score_set = ScoreSet.objects.get(product=acme, state="current")
-    counts.recount(score_set, timezone.now())
-    pretend_duration(monkeypatch, 0.0)
     refresh_orders(timezone.now() + timedelta(minutes=2))
     assert StoredOrder.objects.filter(column__startswith="feature:", version=1).count() == 3
     page = member.get(f"/admin/engagement/segment/{segment.pk}/change/").content.decode()
     assert "hooli" in page and "initech" not in page
 
 
-def test_the_members_of_a_segment_are_stored_after_somebody_waited(
-    member: Client, acme: Product, reports: Feature, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pretend_duration(monkeypatch, 0.0)
-    monkeypatch.setattr(storage, "MAX_LIVE_ROWS", 0)
-    score_set = ScoreSet.objects.get(product=acme, state="current")
-    counts.recount(score_set, timezone.now())
+@pytest.fixture
+def away(acme: Product) -> Segment:
     conditions = [{"kind": "last_active", "operator": "more_than_days_ago", "days": 30}]
-    segment = Segment.objects.create(
+    segment: Segment = Segment.objects.create(
         workspace=acme.workspaces.get(), scope="account", name="Away", conditions=conditions
     )
+    return segment
+
+
+def test_a_page_that_finds_no_member_in_time_has_them_stored(
+    member: Client, large: ScoreSet, away: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(previews, "PREVIEW_TIMEOUT_SECONDS", 0.001)
+    monkeypatch.setattr(previews, "_member", lambda *_: sql.fetch("SELECT pg_sleep(1)"))
+    member.get(f"/admin/engagement/segment/{away.pk}/change/")
+    assert StoredOrder.objects.filter(column__startswith="segment:").exists()
+
+
+def test_the_members_of_a_segment_are_stored_after_somebody_waited(
+    member: Client, acme: Product, large: ScoreSet, away: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = away
     stored = StoredOrder.objects.filter(column__startswith="segment:")
     url = f"/admin/engagement/account/?workspace={segment.workspace_id}&segment={segment.pk}"
     preview = f"/admin/engagement/segment/{segment.pk}/change/"
