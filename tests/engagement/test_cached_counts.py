@@ -202,6 +202,31 @@ def test_a_set_that_changed_is_counted_again_when_it_is_due(
     assert CachedCounts.objects.get().accounts == is_counted
 
 
+@pytest.mark.parametrize(
+    ("durations", "is_large"),
+    [
+        # A busy moment makes no set large.
+        ((5.0, 0.01), False),
+        ((5.0, 4.0), True),
+        # What is large is counted once each time, and may become small again.
+        ((5.0, 4.0, 3.0), True),
+        ((5.0, 4.0, 0.01), False),
+    ],
+)
+def test_a_set_is_large_if_counting_it_is_slow_twice(
+    scores: ScoreSet,
+    monkeypatch: pytest.MonkeyPatch,
+    durations: tuple[float, ...],
+    is_large: bool,
+) -> None:
+    count, left = counts._count, list(durations)
+    monkeypatch.setattr(counts, "_count", lambda own: (count(own)[0], left.pop(0)))
+    while left:
+        counts.recount(scores, NOON)
+    cached = counts.counted_at(ScoreSet.objects.get(pk=scores.pk))
+    assert (cached is not None) == is_large
+
+
 def test_a_set_that_did_not_change_is_not_counted_again(scores: ScoreSet) -> None:
     run_job(COUNTS, NOON)
     run_job(COUNTS, seconds(3600))
