@@ -2,13 +2,14 @@
 
 import logging
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime
-from typing import Any
+from typing import Any, LiteralString
 
 import numpy as np
 import numpy.typing as npt
-from django.db.models import Aggregate, BinaryField, F, Func, QuerySet
+from django.core.exceptions import EmptyResultSet
+from django.db.models import QuerySet
 
 from core.database import locks, sql
 from core.jobs import run
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 # Of a segment of which more subjects moved in a night, only their number is kept.
 MOVES_PER_NIGHT = 1_000
+# Ids that are looked at together.
+IDS_AT_ONCE = 100_000
 # As long as active days are.
 MOVES_KEPT = 53 * 7 * DAY
 
@@ -35,17 +38,16 @@ _ID = np.dtype(">i8")
 _SEATS = np.dtype([("id", ">i8"), ("seats", ">f8")])
 
 
-class _Packed(Aggregate):
-    """The numbers of all rows in one value, in the binary form of PostgreSQL."""
-
-    template = "string_agg(%(expressions)s, '')"
-    arg_joiner = " || "
-    output_field = BinaryField()
-
-
-def _packed(rows: QuerySet[Any], **functions: str) -> bytes:
-    parts = [Func(F(name), function=send) for name, send in functions.items()]
-    packed: bytes | None = rows.aggregate(packed=_Packed(*parts))["packed"]
+def _packed(rows: QuerySet[Any], send: LiteralString, *columns: str) -> bytes:
+    """These columns of all rows in one value, in the binary form of PostgreSQL: *send* says how,
+    by the names a, b …"""
+    try:
+        query, parameters = rows.values_list(*columns).query.sql_with_params()
+    except EmptyResultSet:
+        return b""
+    names = ", ".join("ab"[: len(columns)])
+    statement = f"SELECT string_agg({send}, '') FROM ({query}) AS own({names})"
+    ((packed,),) = sql.stream(statement, parameters)
     return packed or b""
 
 
@@ -86,14 +88,15 @@ def note_members(
 ) -> None:
     """Store the figures of the segment, which had these members after *day*, and who entered and
     left it since they were last stored."""
-    own = facts[np.isin(facts["id"], ids, assume_unique=True)]
-    own_seats = seats[np.isin(seats["id"], ids)]
+    own_facts, own_seats = (rows[_are_among(rows["id"], ids)] for rows in (facts, seats))
+    figures = _figures(get_kind(segment.scope).scope, own_facts, len(ids), own_seats)
+    del own_facts, own_seats
     DayFigures.objects.create(
         workspace_id=score_set.workspace_id,
         segment_id=segment.pk,
         day=day,
         score_set_id=score_set.pk,
-        **_figures(get_kind(segment.scope).scope, own, len(ids), own_seats),
+        **figures,
         **_move(score_set, segment, day, ids),
     )
 
@@ -101,12 +104,30 @@ def note_members(
 def _members(score_set: ScoreSet, segment: Segment, scope: Scope) -> Array:
     rows = members.engagement_rows(score_set, scope)
     rows = rows.filter(members.members_filter(score_set, members.segment_rule(segment)))
-    packed = _packed(rows, **{get_kind(scope).id_column: "int8send"})
+    packed = _packed(rows, "int8send(a)", get_kind(scope).id_column)
     ids = np.frombuffer(packed, _ID).astype(np.int64)
     # Of 3,000,000 users, each copy is 24 MB.
     del packed
     ids.sort()
     return ids
+
+
+def _parts(ids: Array) -> Iterator[Array]:
+    """The ids, some at once: what is computed from them is larger than they are."""
+    return (ids[start : start + IDS_AT_ONCE] for start in range(0, len(ids), IDS_AT_ONCE))
+
+
+def _are_among(ids: Array, others: Array) -> Array:
+    """Whether each of the ids is one of the others, which are sorted."""
+
+    def are_among(part: Array) -> Array:
+        places = np.searchsorted(others, part)
+        places[places == len(others)] = 0
+        among: Array = others[places] == part
+        return among
+
+    parts = map(are_among, _parts(ids)) if len(others) else ()
+    return np.concatenate([np.zeros(0 if len(others) else len(ids), np.bool_), *parts])
 
 
 def _figures(scope: Scope, facts: Array, number: int, seats: Array) -> dict[str, Any]:
@@ -131,7 +152,8 @@ def read_seats(score_set: ScoreSet) -> Array:
         rows = rows.none()
     rows = rows.annotate(seats=licensed_seats("account__traits")).filter(seats__isnull=False)
     with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
-        seats = np.frombuffer(_packed(rows, account_id="int8send", seats="float8send"), _SEATS)
+        packed = _packed(rows, "int8send(a) || float8send(b)", "account_id", "seats")
+        seats = np.frombuffer(packed, _SEATS)
     return np.sort(seats, order="id")
 
 
@@ -161,8 +183,8 @@ def _move(score_set: ScoreSet, segment: Segment, day: date, ids: Array) -> dict[
     if before is None or before.rule != rule:
         return {"entered": None, "left": None}
     ids_before = unpack(before.members)
-    entrants = np.setdiff1d(ids, ids_before, assume_unique=True)
-    leavers = np.setdiff1d(ids_before, ids, assume_unique=True)
+    entrants = ids[~_are_among(ids, ids_before)]
+    leavers = ids_before[~_are_among(ids_before, ids)]
     if len(entrants) + len(leavers) <= MOVES_PER_NIGHT:
         SegmentMove.objects.bulk_create(
             (
@@ -184,7 +206,11 @@ def _move(score_set: ScoreSet, segment: Segment, day: date, ids: Array) -> dict[
 
 def pack(ids: Array) -> bytes:
     """Sorted ids in one or two bytes each: what each adds to the one before."""
-    return zlib.compress(np.diff(ids, prepend=0).astype("<i8").tobytes(), 1)
+    packer, packed, last = zlib.compressobj(1), [], 0
+    for part in _parts(ids):
+        packed.append(packer.compress(np.diff(part, prepend=last).astype("<i8").tobytes()))
+        last = int(part[-1])
+    return b"".join([*packed, packer.flush()])
 
 
 def unpack(packed: bytes | memoryview) -> Array:
