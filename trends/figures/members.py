@@ -3,6 +3,7 @@
 import logging
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import date, datetime
 from typing import Any, LiteralString
 
@@ -28,8 +29,8 @@ logger = logging.getLogger(__name__)
 
 # Of a segment of which more subjects moved in a night, only their number is kept.
 MOVES_PER_NIGHT = 1_000
-# Ids that are looked at together.
-IDS_AT_ONCE = 100_000
+# The parts in which rows are read, and the ids that are looked at together.
+PARTS, IDS_AT_ONCE = 64, 100_000
 # As long as active days are.
 MOVES_KEPT = 53 * 7 * DAY
 
@@ -38,17 +39,18 @@ _ID = np.dtype(">i8")
 _SEATS = np.dtype([("id", ">i8"), ("seats", ">f8")])
 
 
-def _packed(rows: QuerySet[Any], send: LiteralString, *columns: str) -> bytes:
-    """These columns of all rows in one value, in the binary form of PostgreSQL: *send* says how,
-    by the names a, b …"""
-    try:
+def _packed(rows: QuerySet[Any], send: LiteralString, *columns: str) -> bytearray:
+    """These columns of all rows, in any order, in the binary form of PostgreSQL. *send* says how,
+    by the names a, b …; a is an id."""
+    packed = bytearray()
+    with suppress(EmptyResultSet):
         query, parameters = rows.values_list(*columns).query.sql_with_params()
-    except EmptyResultSet:
-        return b""
-    names = ", ".join("ab"[: len(columns)])
-    statement = f"SELECT string_agg({send}, '') FROM ({query}) AS own({names})"
-    ((packed,),) = sql.stream(statement, parameters)
-    return packed or b""
+        own = f"({query}) AS own({', '.join('ab'[: len(columns)])})"
+        # The driver keeps room for the largest row that it has read.
+        statement = f"SELECT string_agg({send}, '') FROM {own} GROUP BY a %% {PARTS}"
+        for (part,) in sql.stream(statement, parameters, at_once=1):
+            packed += part
+    return packed
 
 
 def note_night(
