@@ -9,6 +9,7 @@ content is painted.
 
 import argparse
 import re
+import time
 from gzip import compress
 from http.cookies import SimpleCookie
 from secrets import token_hex
@@ -75,8 +76,9 @@ class Person(NamedTuple):
 
 def log_in(service: Service, name: str) -> Person:
     """Start a web server of the service, and log a new superuser in."""
+    login = f"{NAME}-{name}"
     service.run(
-        *("manage.py", "createsuperuser", "--noinput", "--username", NAME),
+        *("manage.py", "createsuperuser", "--noinput", "--username", login),
         *("--email", "benchmark@example.com"),
         environment={"DJANGO_SUPERUSER_PASSWORD": PASSWORD},
     )
@@ -95,7 +97,12 @@ def log_in(service: Service, name: str) -> Person:
 
     request("GET")
     token = cookies["csrftoken"]
-    form = {"username": NAME, "password": PASSWORD, "csrfmiddlewaretoken": token, "next": "/admin/"}
+    form = {
+        "username": login,
+        "password": PASSWORD,
+        "csrfmiddlewaretoken": token,
+        "next": "/admin/",
+    }
     if request("POST", urlencode(form)) != 302:
         raise Failed("The admin does not let the benchmark log in.")
     return Person(client, address, cookies)
@@ -189,6 +196,12 @@ def is_kind(name: str) -> bool:
     return not is_variant and not name.startswith("search ")
 
 
+def _seconds(client: Client, path: str) -> float:
+    began = time.monotonic()
+    client.read(path)
+    return time.monotonic() - began
+
+
 def _middle_page(page: bytes) -> int:
     """Half of the number of the list's last page."""
     numbers = re.findall(r"[?&;]p=(\d+)", page.decode())
@@ -230,12 +243,15 @@ def measure(options: argparse.Namespace) -> Report:
             progress("Planting, and running the jobs of a night.")
             planting.plant(service, product)
             nights = [run_night(service, name) for name in NIGHTS]
-        progress("Computing the stored orders.")
+        many = log_in(large, "first")
+        many_paths = paths(many.client, many_product["product_id"])
+        progress("Opening each page for the first time.")
+        first = {name: _seconds(many.client, path) for name, path in many_paths.items()}
+        progress("Computing the stored orders, also those for which somebody waited.")
         seconds = large.run_json("-m", "benchmarks.within", "compute_orders", timeout=3600)
         # A web server ends a connection that waits meanwhile.
         few, many = log_in(small, "small"), log_in(large, "large")
         few_paths = paths(few.client, few_product["product_id"])
-        many_paths = paths(many.client, many_product["product_id"])
         progress("Opening pages in turn.")
         pages: list[dict[str, Any]] = []
         for name, path in many_paths.items():
@@ -243,7 +259,7 @@ def measure(options: argparse.Namespace) -> Report:
             times = reading.in_turn(opened, options.rounds)
             ratio = times["large"] / times["small"]
             kilobytes = len(compress(many.client.read(path))) / 1000
-            row = {NAMED: name, **times, "large/small": ratio}
+            row = {NAMED: name, **times, "large/small": ratio, "first": 1000 * first[name]}
             pages.append({**row, "compressed KB": kilobytes})
         progress("Asking the read API what changed.")
         changes = reading.in_turn(_changes(many.server, many_product, many_paths), options.rounds)
@@ -251,7 +267,7 @@ def measure(options: argparse.Namespace) -> Report:
         kinds = {name: path for name, path in many_paths.items() if is_kind(name)}
         painted = first_paints(many.server.url, many.cookies, kinds)
         progress("Counting statements.")
-        keys = (f"login:{NAME}", *many_paths.values())
+        keys = (f"login:{NAME}-large", *many_paths.values())
         statements = large.run_json("-m", "benchmarks.statements", *keys, timeout=3600)
         costs = large.run_json("-m", "benchmarks.statements", "--costs", *keys, timeout=3600)
         for page in pages:

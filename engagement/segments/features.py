@@ -16,15 +16,22 @@ FeatureState: TypeAlias = Literal["used", "stopped", "never"]
 STATES: Final[tuple[FeatureState, ...]] = ("used", "stopped", "never")
 DAY = timedelta(days=1)
 
-# A night adds complete days to the uses of accounts. Until it has, yesterday is read, too.
+# A night adds complete days to the uses of accounts. Until it has, yesterday is read, too: of each
+# event, one identified user is enough.
 _OF_ACCOUNTS: LiteralString = """
     SELECT account_id AS subject_id, event_name_id, last_day AS day FROM engagement_accountuse
     WHERE product_id = %(product)s AND account_id = ANY(%(subjects)b::bigint[])
     UNION ALL
-    SELECT d.account_id, d.event_name_id, d.day FROM engagement_dailycount d
-    JOIN engagement_user u ON u.product_id = %(product)s AND u.id = d.user_id AND u.is_identified
-    WHERE d.product_id = %(product)s AND d.account_id = ANY(%(subjects)b::bigint[])
-      AND d.day >= %(today)s::date - 1
+    SELECT late.* FROM (
+        SELECT DISTINCT account_id, event_name_id, day FROM engagement_dailycount
+        WHERE product_id = %(product)s AND account_id = ANY(%(subjects)b::bigint[])
+          AND day >= %(today)s::date - 1) late
+    CROSS JOIN LATERAL (
+        SELECT FROM engagement_dailycount d
+        JOIN engagement_user u ON u.product_id = %(product)s AND u.id = d.user_id
+        WHERE d.product_id = %(product)s AND d.account_id = late.account_id AND d.day = late.day
+          AND d.event_name_id = late.event_name_id AND u.is_identified
+        LIMIT 1) one
 """
 _OF_USERS: LiteralString = """
     SELECT user_id AS subject_id, event_name_id, day FROM engagement_dailycount
