@@ -16,7 +16,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from access.pages.edit_conflicts import add_conflict_errors, add_hidden_initials
-from access.pages.pages import ExtraView, PageAction, PageAdmin, RowPageAdmin
+from access.pages.pages import ExtraView, PageAction, ProductColumnAdmin, RowPageAdmin
 from access.pages.place import requested_product
 from access.pages.scoping import ProductFilter, ReadOnly
 from access.pages.subject_urls import subject_url
@@ -131,7 +131,7 @@ class FeatureChangeList(ChangeList):
             row.sums = by_product[row.product_id].get((row.pk, 0))
 
 
-class UsagePages(PageAdmin):
+class UsagePages(ProductColumnAdmin):
     """What the pages of features and events have in common."""
 
     def usage_page(self, request: HttpRequest, row: Any, **context: Any) -> HttpResponse:
@@ -147,7 +147,9 @@ class UsagePages(PageAdmin):
 class FeatureAdmin(UsagePages):
     empty_text = "There are no features yet. One groups events, and shows who uses it."
     form = FeatureForm
-    list_display = ["usage_link", "event_count", "accounts", "share", "started", "stopped"]
+    list_display = [
+        *("usage_link", "product", "event_count", "accounts", "share", "started", "stopped"),
+    ]
     list_display_links = None
     list_filter = [("product", ProductFilter)]
     search_fields = ["name"]

@@ -28,6 +28,7 @@ from engagement.rescoring.rescore import rescore
 from engagement.segments import counts
 from tests.admin.rows import Rows
 from tests.admin.test_workspaces import filled_in, save
+from tests.cases import each
 from tests.database import CITUS
 from tests.engagement.history import identify, tell
 from tests.jobs import pretend_duration, refresh_orders, run_job
@@ -123,6 +124,16 @@ def test_the_pages_say_who_uses_it(reader: Client, reports: Feature) -> None:
     assert "An event of" in page and "0 <small>of 1 active, 0%</small>" in page
     listed = reader.get("/admin/engagement/feature/").content.decode()
     assert "100%" in listed and "Reports" in listed
+
+
+@each("kind", ["feature", "eventname"])
+def test_a_list_of_all_products_says_whose_each_row_is(
+    reader: Client, reports: Feature, kind: str
+) -> None:
+    column = '<td class="field-product'
+    assert column in reader.get(f"/admin/engagement/{kind}/").content.decode()
+    of_one = f"/admin/engagement/{kind}/?product__id__exact={reports.product_id}"
+    assert column not in reader.get(of_one).content.decode()
 
 
 def test_accounts_and_users_show_their_features(
