@@ -39,15 +39,6 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def sync_file(path: Path) -> None:
-    """Make the file's content durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _write_beside(path: Path, content: str) -> Path:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -26,12 +26,10 @@ _OF_ACCOUNTS: LiteralString = """
         SELECT DISTINCT account_id, event_name_id, day FROM engagement_dailycount
         WHERE product_id = %(product)s AND account_id = ANY(%(subjects)b::bigint[])
           AND day >= %(today)s::date - 1) late
-    CROSS JOIN LATERAL (
-        SELECT FROM engagement_dailycount d
+    CROSS JOIN LATERAL (SELECT FROM engagement_dailycount d
         JOIN engagement_user u ON u.product_id = %(product)s AND u.id = d.user_id
         WHERE d.product_id = %(product)s AND d.account_id = late.account_id AND d.day = late.day
-          AND d.event_name_id = late.event_name_id AND u.is_identified
-        LIMIT 1) one
+          AND d.event_name_id = late.event_name_id AND u.is_identified LIMIT 1) one
 """
 _OF_USERS: LiteralString = """
     SELECT user_id AS subject_id, event_name_id, day FROM engagement_dailycount

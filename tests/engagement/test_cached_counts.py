@@ -219,9 +219,9 @@ def test_a_set_is_large_if_counting_it_is_slow_twice(
     durations: tuple[float, ...],
     is_large: bool,
 ) -> None:
-    count, left = counts._count, list(durations)
-    monkeypatch.setattr(counts, "_count", lambda own: (count(own)[0], left.pop(0)))
-    while left:
+    count, times = counts._count, list(durations)
+    monkeypatch.setattr(counts, "_count", lambda own: (count(own)[0], times.pop(0)))
+    while times:
         counts.recount(scores, NOON)
     cached = counts.counted_at(ScoreSet.objects.get(pk=scores.pk))
     assert (cached is not None) == is_large

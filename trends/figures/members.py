@@ -121,15 +121,11 @@ def _parts(ids: Array) -> Iterator[Array]:
 
 def _are_among(ids: Array, others: Array) -> Array:
     """Whether each of the ids is one of the others, which are sorted."""
-
-    def are_among(part: Array) -> Array:
-        places = np.searchsorted(others, part)
-        places[places == len(others)] = 0
-        among: Array = others[places] == part
-        return among
-
-    parts = map(are_among, _parts(ids)) if len(others) else ()
-    return np.concatenate([np.zeros(0 if len(others) else len(ids), np.bool_), *parts])
+    among = (
+        np.searchsorted(others, part) < np.searchsorted(others, part, "right")
+        for part in _parts(ids)
+    )
+    return np.concatenate([np.zeros(0, np.bool_), *among])
 
 
 def _figures(scope: Scope, facts: Array, number: int, seats: Array) -> dict[str, Any]:
