@@ -9,7 +9,7 @@ content is painted.
 
 import argparse
 import re
-import time
+from collections.abc import Mapping, Sequence
 from gzip import compress
 from http.cookies import SimpleCookie
 from secrets import token_hex
@@ -196,12 +196,6 @@ def is_kind(name: str) -> bool:
     return not is_variant and not name.startswith("search ")
 
 
-def _seconds(client: Client, path: str) -> float:
-    began = time.monotonic()
-    client.read(path)
-    return time.monotonic() - began
-
-
 def _middle_page(page: bytes) -> int:
     """Half of the number of the list's last page."""
     numbers = re.findall(r"[?&;]p=(\d+)", page.decode())
@@ -246,7 +240,7 @@ def measure(options: argparse.Namespace) -> Report:
         many = log_in(large, "first")
         many_paths = paths(many.client, many_product["product_id"])
         progress("Opening each page for the first time.")
-        first = {name: _seconds(many.client, path) for name, path in many_paths.items()}
+        first = {name: many.client.seconds(path) for name, path in many_paths.items()}
         progress("Computing the stored orders, also those for which somebody waited.")
         seconds = large.run_json("-m", "benchmarks.within", "compute_orders", timeout=3600)
         # A web server ends a connection that waits meanwhile.
@@ -279,6 +273,11 @@ def measure(options: argparse.Namespace) -> Report:
     yield Table("jobs of the large side's first night", nights)
     for name, milliseconds in changes.items():
         yield Result(f"read API, {name}, seconds", milliseconds / 1000, at_most=SECONDS)
+    yield from _slowest(pages, painted)
+
+
+def _slowest(pages: Sequence[dict[str, Any]], painted: Mapping[str, float]) -> Report:
+    """The pages that come closest to the bars, or miss them. *painted* is in milliseconds."""
     bars: dict[str, tuple[str, float]] = {
         "list by a column": ("s, by ", SECONDS),
         "search": ("search ", SEARCH_SECONDS),

@@ -36,8 +36,7 @@ BOMB_BYTES = 512 * MEBIBYTE
 
 def measure(options: argparse.Namespace) -> Report:
     with running(
-        EDS_WORKER_MEMORY_MB=str(options.limit),
-        EDS_READ_REQUESTS_PER_MINUTE="0",
+        EDS_WORKER_MEMORY_MB=str(options.limit), EDS_READ_REQUESTS_PER_MINUTE="0"
     ) as service:
         path = f"/v2/users?workspace_id={service.credentials['workspace_id']}&expand=traits,metrics"
         reader = Reader(path, service.credentials["api_token"], service.address)

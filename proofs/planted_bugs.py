@@ -64,7 +64,10 @@ BUGS = {
     "habits": ("chance_of_one_user_more", "one_chance_for_all_events_of_an_account"),
     "hostile": ("cursors_that_are_no_base64_are_not_caught", "deep_bodies_are_not_caught"),
     "machines": ("202_before_the_commit", "batch_of_a_dead_worker_stays_claimed"),
-    "memory": ("bodies_are_decoded_at_once", "bodies_are_decompressed_without_a_limit"),
+    "memory": (
+        "bodies_are_decoded_at_once_in_processes_that_stay",
+        "bodies_are_decompressed_without_a_limit",
+    ),
     "monitoring": ("metric_has_another_name", "page_of_metrics_is_not_text"),
     "notifications": ("each_attempt_has_its_own_id", "refusal_counts_as_delivered"),
     "pooled": ("lock_of_a_session_and_not_of_a_transaction", "statements_are_prepared"),
