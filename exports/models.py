@@ -21,8 +21,11 @@ class Table(models.TextChoices):
     USERS = "users", "Users"
     ACCOUNT_SCORES = "account_scores", "Scores of accounts per day"
     USER_SCORES = "user_scores", "Scores of users per day"
+    ACCOUNT_TIMELINES = "account_timelines", "Timelines of accounts"
+    USER_TIMELINES = "user_timelines", "Timelines of users"
     LICENSE_EVENTS = "license_events", "License events"
     TRENDS = "trends", "Trends: figures of each day"
+    COHORTS = "cohorts", "Cohorts: who stays"
     SEGMENT_MOVES = "segment_moves", "Who entered and left segments"
     USAGE = "usage", "Use of events and features per day"
 

@@ -5,7 +5,7 @@ changes has all that changed.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
@@ -26,19 +26,23 @@ from engagement.orders.columns import (
 from engagement.orders.columns import Column as SubjectColumn
 from engagement.rules import license_events
 from engagement.scopes import SubjectKind, get_kind
-from engagement.scores.histories import recent_scores
+from engagement.scores.histories import DAYS, score_histories
 from exports.cursors import Cursor
 from exports.models import ScheduledExport, Table
 from trends import reading
 from trends.changes import whose
-from trends.models import DayFigures, SegmentMove, UsageDay
+from trends.cohorts import storage
+from trends.cohorts.results import Cohorts
+from trends.models import ANY_EVENT, DayFigures, SegmentMove, StoredCohorts, UsageDay
+from trends.timeline.entries import EntryKind
+from trends.timeline.reading import kinds_of, timelines
 
 # A row is as long as the columns of its table.
 Row: TypeAlias = Sequence[Any]
 
 ROWS_PER_FETCH, PREVIEW_ROWS = 2_000, 5
-# Fewer, because each reads the counts of two months.
-SCORED_PER_FETCH = 500
+# Fewer, because each reads the counts of two months, or of four.
+SCORED_PER_FETCH, TIMELINES_PER_FETCH = 500, 250
 
 
 class Column(NamedTuple):
@@ -90,8 +94,8 @@ def preview(table: str, score_set: ScoreSet, until: Cursor, matches: Q) -> list[
 
 # The tables of users and of accounts, which a segment or a view narrows.
 TABLES_OF = {
-    "account": (Table.ACCOUNTS, Table.ACCOUNT_SCORES),
-    "user": (Table.USERS, Table.USER_SCORES),
+    "account": (Table.ACCOUNTS, Table.ACCOUNT_SCORES, Table.ACCOUNT_TIMELINES),
+    "user": (Table.USERS, Table.USER_SCORES, Table.USER_TIMELINES),
 }
 LOST = "The segment or the view of this export was deleted. Choose another one."
 
@@ -206,7 +210,7 @@ def _read_facts(kind: SubjectKind, span: Span, after: int) -> tuple[list[int], l
     return ids, read_facts(span.score_set, kind, which)
 
 
-# --- Scores per day -------------------------------------------------------------------------
+# --- Scores per day, and timelines ------------------------------------------------------------
 
 _SCORE_COLUMNS = (
     Column("day", "day", "a UTC day that is over"),
@@ -215,39 +219,68 @@ _SCORE_COLUMNS = (
 )
 
 
+def _next_rows(span: Span, kind: SubjectKind, after: int, number: int) -> tuple[list[Any], Any]:
+    """The rows of scores of the next subjects, and the id after which the next ones begin."""
+    size = min(number, span.at_once)
+    rows = kind.engagement_rows(span.score_set).select_related(kind.scope)
+    rows = rows.filter(span.matches, **{f"{kind.id_column}__gt": after}).order_by(kind.id_column)
+    page = list(rows.only(*SCORE_FIELDS, f"{kind.path}external_id")[:size])
+    return page, kind.subject_id(page[-1]) if len(page) == size else None
+
+
 def _day_scores(scope: Scope) -> "Callable[[Span, int], Chunk]":
     kind = get_kind(scope)
 
     def read(span: Span, after: int) -> Chunk:
-        rows = kind.engagement_rows(span.score_set).select_related(kind.scope)
-        rows = rows.filter(span.matches, **{f"{kind.id_column}__gt": after})
-        rows = rows.order_by(kind.id_column).only(*SCORE_FIELDS, f"{kind.path}external_id")
-        size = min(SCORED_PER_FETCH, span.at_once)
-        page = list(rows[:size])
-        scores = recent_scores(span.score_set, kind, page)
+        page, more = _next_rows(span, kind, after, SCORED_PER_FETCH)
+        histories = score_histories(span.score_set, kind, page, DAYS)
         chunk = [
             (day, kind.subject_id(row), tracking_id, tracking_id, score)
             for row in page
             for tracking_id in [getattr(row, scope).external_id]
-            for day, score in _days(span, scores[kind.subject_id(row)])
+            for day, score in histories[kind.subject_id(row)]
+            if score > 0 and day <= span.until.day and (span.since is None or day > span.since.day)
         ]
-        more = len(page) == size
-        return Chunk(chunk, kind.subject_id(page[-1]) if more else None)
+        return Chunk(chunk, more)
 
     return read
 
 
-def _days(span: Span, scores: Sequence[float]) -> list[tuple[date, float]]:
-    """The days of the span with a score above 0. *scores* end with the set's ``scored_day``."""
-    today = span.score_set.scored_day
-    assert today is not None, "A set that readers see has been scored."
-    first = today - timedelta(days=len(scores) - 1)
-    days = [(first + timedelta(days=number), score) for number, score in enumerate(scores)]
-    return [
-        (day, score)
-        for day, score in days
-        if score > 0 and day <= span.until.day and (span.since is None or day > span.since.day)
-    ]
+_TIMELINE_COLUMNS = (
+    Column("day", "day", "the UTC day"),
+    Column("id", "integer", f"{COLUMNS['id'].meaning}; 0 if the entry is about the workspace"),
+    *_described([COLUMNS["tracking_id"]]),
+    Column("kind", "text", "what the entry is about, such as alarm or license"),
+    Column("type", "text", "what happened, to programs"),
+    Column("text", "text", "what happened, as a sentence"),
+    Column("place", "integer", "its place among the entries of the day: the highest comes first"),
+)
+
+
+def _timelines(scope: Scope) -> "Callable[[Span, int], Chunk]":
+    """Late data, replays, and withdrawn events change entries of past days, so a run of changes has
+    all that are told, too."""
+    kind = get_kind(scope)
+    own_kinds = set(kinds_of(scope)) - {EntryKind.SCORING}
+
+    def read(span: Span, after: int) -> Chunk:
+        page, more = _next_rows(span, kind, after, TIMELINES_PER_FETCH)
+        today = span.until.day + timedelta(days=1)
+        own = {kind.subject_id(row): row for row in page}
+        entries_by_id = timelines(span.score_set, kind, own, today, own_kinds)
+        # How the workspace scores changed for all at once.
+        of_all = (
+            {} if after else timelines(span.score_set, kind, {0: None}, today, [EntryKind.SCORING])
+        )
+        names = {id: getattr(row, scope).external_id for id, row in own.items()}
+        chunk = [
+            (*(each.day, id, names.get(id)), *(each.kind, each.type, f"{each.text}.", each.place))
+            for id, entries in (of_all | entries_by_id).items()
+            for each in entries
+        ]
+        return Chunk(chunk, more)
+
+    return read
 
 
 # --- License events -------------------------------------------------------------------------
@@ -400,13 +433,60 @@ def _read_usage(span: Span, after: int) -> Chunk:
     return _read_days(rows, _DAYS_PER_FETCH, to_row, "feature_id", "event_name_id")
 
 
+_COHORT_COLUMNS = (
+    Column("subjects", "text", "account or user: whose cohorts these are"),
+    Column("event", "text", "what they did; empty for anything that counts"),
+    Column("by", "text", "the trait by which they are grouped; empty for one group of all"),
+    Column("week", "day", "the Monday of the UTC week in which they were first seen"),
+    Column("group", "text", "all of them, or a value of the trait"),
+    Column("value", "text", "the value; empty for all, for other values, and for none"),
+    Column("first_seen", "integer", "how many were first seen in the week"),
+    Column("weeks_later", "integer", "how many weeks after that"),
+    Column("active", "integer", "how many of them were active then"),
+    Column("share", "number", "their share; empty if there are none"),
+    Column("share_low", "number", "the low end of its 95% interval"),
+    Column("share_high", "number", "its high end"),
+    Column("is_complete", "boolean", "whether the later week is over"),
+    Column("through", "day", "the last UTC day that is counted"),
+)
+
+
+def _read_cohorts(span: Span, after: int) -> Chunk:
+    """Of one question after the other."""
+    names = EventName.objects.filter(product=span.score_set.product_id).values_list("pk", "name")
+    events: dict[int, str | None] = {ANY_EVENT: None, **dict(names)}
+    rows = StoredCohorts.objects.filter(workspace=span.score_set.workspace_id)
+    rows = rows.filter(pk__gt=after, event_name_id__in=events)
+    question = rows.order_by("pk").first()
+    if question is None:
+        return Chunk([], None)
+    about = (question.scope, events[question.event_name_id], question.trait or None)
+    cohorts = storage.decode(question)
+    chunk = [(*about, *row) for row in _cohort_rows(cohorts)] if cohorts else []
+    return Chunk(chunk, question.pk)
+
+
+def _cohort_rows(cohorts: Cohorts) -> Iterator[Row]:
+    for group in cohorts.groups:
+        for number, first_seen in enumerate(group.sizes):
+            week = (cohorts.week(number), group.label, group.value, first_seen)
+            for later, active in enumerate(group.active[number]):
+                share = cohorts.share(group, number, later)
+                shares = (share.value, share.low, share.high) if share else (None, None, None)
+                is_complete = cohorts.is_complete(number + later)
+                yield (*week, later, active, *shares, is_complete, cohorts.through)
+
+
 TABLES: dict[Table, TableInfo] = {
     Table.ACCOUNTS: _subject_table("account", _ACCOUNT_COLUMNS),
     Table.USERS: _subject_table("user", _USER_COLUMNS),
     Table.ACCOUNT_SCORES: TableInfo("account", _SCORE_COLUMNS, _day_scores("account")),
     Table.USER_SCORES: TableInfo("user", _SCORE_COLUMNS, _day_scores("user")),
+    Table.ACCOUNT_TIMELINES: TableInfo("account", _TIMELINE_COLUMNS, _timelines("account")),
+    Table.USER_TIMELINES: TableInfo("user", _TIMELINE_COLUMNS, _timelines("user")),
     Table.LICENSE_EVENTS: TableInfo("account", _EVENT_COLUMNS, _read_events),
     Table.TRENDS: TableInfo("account", _TREND_COLUMNS, _read_trends),
+    Table.COHORTS: TableInfo("account", _COHORT_COLUMNS, _read_cohorts),
     Table.SEGMENT_MOVES: TableInfo("account", _MOVE_COLUMNS, _read_moves),
     Table.USAGE: TableInfo("account", _USAGE_COLUMNS, _read_usage),
 }

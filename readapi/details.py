@@ -126,7 +126,7 @@ class AccountDetails(SubjectDetails):
         return accounts.work_of(self.workspace.product_id, [self.subject.pk])[self.subject.pk]
 
     def notes_record(self) -> list[records.NoteRecord]:
-        notes = accounts.notes_of(self.workspace.product_id, self.subject.pk)
+        notes = accounts.notes_of(self.workspace.product_id, [self.subject.pk])
         return [serializers.note(row) for row in notes[:MAX_NOTES]]
 
     def closed_alarms_record(self) -> list[records.ClosedAlarmRecord]:

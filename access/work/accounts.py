@@ -145,15 +145,15 @@ def write_note(account: Account, text: str, actor: Actor, now: datetime) -> None
 def delete_note(account: Account, note_id: int, actor: Actor) -> None:
     """Delete a note of the actor's own. That of a colleague stays."""
     with transaction.atomic():
-        own = notes_of(account.product_id, account.pk).filter(pk=note_id, author=actor.name)
+        own = notes_of(account.product_id, [account.pk]).filter(pk=note_id, author=actor.name)
         if not own.delete()[0]:
             raise CannotWork("This note is gone, or somebody else wrote it.")
         record(account.product_id, [account.pk], actor, "Deleted a note about")
 
 
-def notes_of(product_id: int, account_id: int) -> QuerySet[AccountNote]:
+def notes_of(product_id: int, account_ids: Collection[int]) -> QuerySet[AccountNote]:
     """The latest first."""
-    rows = AccountNote.objects.filter(product=product_id, account=account_id)
+    rows = AccountNote.objects.filter(product=product_id, account__in=account_ids)
     return rows.order_by("-written_at", "-pk")
 
 

@@ -56,7 +56,7 @@ def timeline_page(
         return TimelinePage(str(reason))
     kinds = kinds_of(scope)
     own_kinds = [kind for kind in kinds if kind == query.get(KIND_PARAM)]
-    entries = timeline(workspace, row, subject, now.astimezone(UTC).date(), own_kinds)
+    entries = timeline(workspace, row, now.astimezone(UTC).date(), own_kinds)
     per_page = SHOWN_FIRST if is_brief else PER_PAGE
     last = max(0, (len(entries) - 1) // per_page)
     number = min(_number(query.get(PAGE_PARAM, "")), last)

@@ -78,7 +78,7 @@ def work_card(
 ) -> WorkCard:
     work = accounts.work_of(account.product_id, [account.pk])[account.pk]
     names = owners.names(account.product_id)
-    notes = list(accounts.notes_of(account.product_id, account.pk)[: NOTES_SHOWN + 1])
+    notes = list(accounts.notes_of(account.product_id, [account.pk])[: NOTES_SHOWN + 1])
     for note in notes:
         note.author_name = names.get(note.author, note.author)  # type: ignore[attr-defined]
     scores = workspace.scores if workspace else None

@@ -1,6 +1,6 @@
 """What happened to the licenses of accounts, from the app that knows it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -48,8 +48,13 @@ def last_of_account(product_id: int, path: str) -> Subquery:
 
 def latest_of(product_id: int, cloud_id: str, since: date, limit: int) -> list[Any]:
     """The latest events of the account since the day, without those that are withdrawn."""
-    events = events_of(product_id).filter(cloud_id=cloud_id, withdrawn_at=None, date__gte=since)
-    return list(events.order_by(*LATEST_FIRST)[:limit])
+    return list(events_since(product_id, [cloud_id], since).order_by(*LATEST_FIRST)[:limit])
+
+
+def events_since(product_id: int, cloud_ids: Collection[str], since: date) -> QuerySet[Any]:
+    """The events of the accounts since the day, without those that are withdrawn."""
+    events = events_of(product_id).filter(cloud_id__in=cloud_ids)
+    return events.filter(withdrawn_at=None, date__gte=since)
 
 
 def describe(event: Any) -> str:

@@ -242,25 +242,33 @@ def score_history(
     *row*, the subject's engagement row, are about, the scores equal these metrics. *points* are
     what each day adds to raw scores, if that is read already.
     """
-    last_day = last_scored_day(score_set)
-    lookback = score_set.lookback_days
-    days = [last_day - timedelta(days=ago) for ago in reversed(range(HISTORY_DAYS))]
-    days_from = _history_days_from(score_set)
     kind = kind_of(row)
     if points is None:
+        days_from = _history_days_from(score_set)
         rows = fetch_counts(_BY_DAY, score_set, kind, kind.subject_id(row), days_from=days_from)
         points = {day: int(total) for day, total in rows}
-    raw = raw_by_day(score_set, row, points, days)
+    benchmarks = benchmarks_of_days(score_set, kind, HISTORY_DAYS)
+    return scores_of_days(score_set, row, points, benchmarks)
+
+
+def scores_of_days(
+    score_set: ScoreSet,
+    row: UserEngagement | AccountEngagement,
+    points: dict[date, int],
+    benchmarks: dict[date, float | None],
+) -> list[DayScore]:
+    """The scores of the row's subject on the consecutive days of the *benchmarks*, the last of
+    which is ``scored_day``."""
+    last_day, lookback = last_scored_day(score_set), timedelta(days=score_set.lookback_days)
+    before = last_day - timedelta(days=1)
+    raw = raw_by_day(score_set, row, points, list(benchmarks))
     # There may be counts that are not scored yet, but numbers on one page must agree.
-    raw |= {
-        days[-1]: row.raw,
-        days[-2]: row.raw_yesterday,
-        last_day - timedelta(days=lookback): row.raw_last_period,
-    }
+    raw |= {last_day: row.raw, before: row.raw_yesterday, last_day - lookback: row.raw_last_period}
     if row.raw_yesterday_last_period is not None:
-        raw[last_day - timedelta(days=lookback + 1)] = row.raw_yesterday_last_period
-    benchmarks = _benchmarks(score_set, kind, days)
-    return [DayScore(day, rounded_score(raw[day], benchmarks[day])) for day in days]
+        raw[before - lookback] = row.raw_yesterday_last_period
+    return [
+        DayScore(day, rounded_score(raw[day], benchmark)) for day, benchmark in benchmarks.items()
+    ]
 
 
 def _history_days_from(score_set: ScoreSet) -> date:
@@ -290,15 +298,18 @@ def raw_by_day(
     return {day: max(0, rest + sums[n + lookback]) for n, day in enumerate(days)}
 
 
-def _benchmarks(
-    score_set: ScoreSet, kind: SubjectKind, days: list[date]
+def benchmarks_of_days(
+    score_set: ScoreSet, kind: SubjectKind, number: int
 ) -> dict[date, float | None]:
-    """The benchmark of each day. A day without a row has the benchmark of the day before it."""
-    rows = DailyBenchmark.objects.filter(score_set=score_set)
-    stored = dict(rows.values_list("day", kind.plural))
-    benchmark: float | None = None
+    """The benchmarks of that many days, of which ``scored_day`` is the last. A day without a row
+    has the benchmark of the day before it."""
+    rows = DailyBenchmark.objects.filter(score_set=score_set).order_by("day")
+    stored: dict[date, float | None] = dict(rows.values_list("day", kind.plural))
+    first = last_scored_day(score_set) - timedelta(days=number - 1)
+    earlier = [benchmark for day, benchmark in stored.items() if day < first]
+    benchmark = earlier[-1] if earlier else None
     benchmarks = {}
-    for day in days:
+    for day in (first + timedelta(days=n) for n in range(number)):
         benchmark = stored.get(day, benchmark)
         benchmarks[day] = benchmark
     return benchmarks

@@ -219,8 +219,9 @@ class ScheduledExportForm(SourceForm):
             return
         fitting = tables.TABLES_OF[source.scope]
         if not set(cleaned["tables"]) <= set(fitting):
-            first, second = (Table(table).label for table in fitting)
-            self.add_error("tables", f"{source} has {source.scope}s. Choose {first} or {second}.")
+            *labels, last = (Table(table).label for table in fitting)
+            choice = f"{', '.join(labels)}, or {last}"
+            self.add_error("tables", f"{source} has {source.scope}s. Choose {choice}.")
         if cleaned["extent"] != Extent.COMPLETE:
             text = "Who leaves a segment or a view is no change. Choose Everything."
             self.add_error("extent", text)

@@ -44,11 +44,18 @@ KEYS: Final = {
     "trends": ("day", "segment_id"),
     "segment_moves": ("day", "segment_id", "scope", "id"),
     "usage": ("day", "kind", "name"),
+    "account_timelines": ("id", "day", "place"),
+    "user_timelines": ("id", "day", "place"),
+    "cohorts": ("subjects", "event", "by", "group", "value", "week", "weeks_later"),
 }
+# A run of changes has all of their rows, too.
+_WITH_ALL_ROWS: Final = {"trends", "usage", "account_timelines", "user_timelines", "cohorts"}
 # Rows of the first are deleted with the subjects in the others.
 NEEDS: Final = {
     "account_scores": ("accounts",),
     "user_scores": ("users",),
+    "account_timelines": ("accounts",),
+    "user_timelines": ("users",),
     "license_events": ("accounts",),
     "segment_moves": ("accounts", "users"),
 }
@@ -356,6 +363,8 @@ class _Merge:
             ("users", "g.scope = 'user' AND g.id = t.id"),
             ("account_scores", "g.scope = 'account' AND g.id = t.id"),
             ("user_scores", "g.scope = 'user' AND g.id = t.id"),
+            ("account_timelines", "g.scope = 'account' AND g.id = t.id"),
+            ("user_timelines", "g.scope = 'user' AND g.id = t.id"),
             ("segment_moves", "g.scope = t.scope AND g.id = t.id"),
             ("license_events", "g.scope = 'account' AND g.tracking_id = t.tracking_id"),
         ):
@@ -412,11 +421,12 @@ class _Merge:
         if has_deleted:
             withdrawal = "DELETE FROM {table} t USING {stage} s WHERE s.deleted = 'true' AND {same}"
             schema.execute(withdrawal, **parts)
-        # The service no longer keeps the days before the first one that the run has.
+        # The service no longer keeps the days before the first one that the run has. Of timelines,
+        # the first entry may be gone for another reason, so what is no longer told goes.
         since_then = "t.day >= (SELECT min(day::date) FROM {stage}) AND "
-        if self._is_complete or table in ("trends", "usage"):
+        if self._is_complete or table in _WITH_ALL_ROWS:
             absent = "NOT EXISTS (SELECT FROM {stage} s WHERE {same})"
-            where = (since_then if "day" in key else "") + absent
+            where = (since_then if key[0] == "day" else "") + absent
             schema.execute("DELETE FROM {table} t WHERE " + where, **parts)
         schema.execute(
             "INSERT INTO {table} AS t ({names}, _eds_run, _eds_synced_at) "
@@ -446,7 +456,7 @@ class _Merge:
         ]
         joined: dict[str, Any] = {}
         source = "FROM {table} t"
-        if table.endswith("_scores"):
+        if table.endswith(("_scores", "_timelines")):
             (subjects,) = NEEDS[table]
             selected.insert(0, SQL('coalesce(n.name, n.tracking_id) AS "Name"').format())
             source += " LEFT JOIN {subjects} n ON n.id = t.id"

@@ -56,7 +56,7 @@ def _response(view: ReadView, scope: Scope, subject_id: int) -> Response:
     row: Any = getattr(queries, scope)(workspace, subject_id)
     kinds = [EntryKind(name) for name in names]
     today = timezone.now().date()
-    entries: Any = timeline(workspace, row, getattr(row, scope), today, kinds)
+    entries: Any = timeline(workspace, row, today, kinds)
     page = pagination.paginate(entries, _ORDER, request)
     return view.page_response(page, list(_records(page.rows)))
 

@@ -19,8 +19,12 @@ from engagement.models import (
 )
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
+from engagement.scopes import ACCOUNTS as OF_ACCOUNTS
+from engagement.scopes import USERS as OF_USERS
 from engagement.scores import history
+from engagement.scores.benchmarks import HISTORY_DAYS
 from engagement.scores.formula import shown_points
+from engagement.scores.histories import score_histories
 from engagement.scores.metrics import points_in_window
 from tests.cases import examples, leaves_no_rows
 from tests.engagement import plain
@@ -175,14 +179,18 @@ def test_history_uses_the_benchmark_of_each_day(events: list[Did], definition: D
     rescore(NOON)
     scores = scores_of(product)
     of_users, of_accounts = plain.by_subject(events, "user"), plain.by_subject(events, "account")
-    for user in UserEngagement.objects.filter(score_set=scores).select_related("user"):
+    users = list(UserEngagement.objects.filter(score_set=scores).select_related("user"))
+    at_once = score_histories(scores, OF_USERS, users, HISTORY_DAYS)
+    for user in users:
         name = user.user.external_id
         expected = plain.history(name, {name: [], **of_users}, definition, TODAY)
-        assert history.score_history(scores, user) == expected
-    for account in AccountEngagement.objects.filter(score_set=scores).select_related("account"):
+        assert history.score_history(scores, user) == at_once[user.user_id] == expected
+    accounts = list(AccountEngagement.objects.filter(score_set=scores).select_related("account"))
+    at_once = score_histories(scores, OF_ACCOUNTS, accounts, HISTORY_DAYS)
+    for account in accounts:
         name = account.account.external_id
         expected = plain.history(name, {name: [], **of_accounts}, definition, TODAY)
-        assert history.score_history(scores, account) == expected
+        assert history.score_history(scores, account) == at_once[account.account_id] == expected
 
 
 @examples(4)

@@ -239,7 +239,7 @@ def test_a_segment_or_a_shared_view_is_chosen_with_the_first_rows_of_its_file(
     for change, text in (
         ({"source": f"segment:{theirs.pk}"}, "Select a valid choice"),
         ({"source": f"view:{hers.pk}"}, "Select a valid choice"),
-        ({"tables": ["accounts", "users"]}, "Choose Accounts or Scores of accounts per day."),
+        ({"tables": ["accounts", "users"]}, "Choose Accounts, Scores of accounts per day, or"),
         ({"extent": "changes"}, "Choose Everything."),
     ):
         answer = manager.post(reverse(ADD), {**values, "source": f"segment:{comma.pk}", **change})

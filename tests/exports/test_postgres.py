@@ -303,7 +303,7 @@ def test_each_table_has_a_view_with_names_for_people(
     }
     assert views == {
         "Accounts", "Users", "Account scores", "User scores", "License events", "Trends",
-        "Segment moves", "Usage",
+        "Segment moves", "Usage", "Account timelines", "User timelines", "Cohorts",
     }  # fmt: skip
     scores = mirror.execute('SELECT DISTINCT "Name" FROM eds."User scores" WHERE "Score" > 0')
     assert ("Ann",) in scores

@@ -56,7 +56,7 @@ def read(workspace: Workspace, name: str = "initech", *kinds: EntryKind) -> list
     account = Account.objects.get(product=workspace.product_id, external_id=name)
     row = AccountEngagement.objects.get(score_set=workspace.scores_id, account=account)
     row.account = account
-    return timeline(workspace, row, account, TODAY, kinds)
+    return timeline(workspace, row, TODAY, kinds)
 
 
 def texts(entries: list[Entry]) -> list[tuple[str, str]]:
@@ -149,8 +149,8 @@ def test_people_are_found_by_the_index_of_accounts(acme: Product, workspace: Wor
     tell(acme, *(identify(f"u{n}", -n, "hooli") for n in range(800)))
     sql.execute("ANALYZE engagement_user")
     parameters: dict[str, Any] = {"product": acme.pk, "names": 3}
-    parameters["account"] = account_id(acme, "initech")
-    parameters |= {"first_day": TODAY - sources.SPAN, "gone_on": TODAY, "limit": 10}
+    parameters["accounts"] = [account_id(acme, "initech")]
+    parameters |= {"first_day": TODAY - sources.SPAN, "gone_on": TODAY}
     plan = "\n".join(line for (line,) in sql.fetch(f"EXPLAIN {sources._PEOPLE}", parameters))
     assert "account_id" in plan and "Seq Scan" not in plan
 
@@ -348,12 +348,12 @@ def test_a_user_has_scores_segments_and_the_accounts_that_they_came_to(
     workspace = Workspace.objects.select_related("scores").get(pk=full_workspace.pk)
     user = User.objects.get(external_id="ann")
     row = UserEngagement.objects.get(score_set=workspace.scores_id, user=user)
-    entries = timeline(workspace, row, user, TODAY, [EntryKind.PEOPLE])
+    entries = timeline(workspace, row, TODAY, [EntryKind.PEOPLE])
     assert texts(entries) == [
         ("09-22", "Came to the account Hooli"),
         ("08-05", "Came to the account Initech"),
     ]
-    everything = timeline(workspace, row, user, TODAY)
+    everything = timeline(workspace, row, TODAY)
     assert {entry.kind for entry in everything} <= set(sources.SOURCES["user"])
 
 
@@ -398,7 +398,7 @@ def test_the_read_api_has_the_timeline_of_a_user(
     row = UserEngagement.objects.get(score_set=full_workspace.scores_id, user=user)
     expected = [
         {"day": str(e.day), "kind": e.kind, "type": e.type, "text": f"{e.text}."}
-        for e in timeline(full_workspace, row, user, TODAY)
+        for e in timeline(full_workspace, row, TODAY)
     ]
     assert acme_reads(address, **scope, limit=100).json()["data"] == expected
     assert "Came to the account Initech." in {entry["text"] for entry in expected}

@@ -53,6 +53,11 @@ class Entry:
     @property
     def position(self) -> tuple[int, int]:
         """Its place in the order of all entries, which a corrected text does not move."""
+        return self.day.toordinal(), self.place
+
+    @property
+    def place(self) -> int:
+        """Its place among those of its day: 0 to 2**63."""
         name = f"{self.type} {self.key}".encode()
         digest = int.from_bytes(hashlib.sha256(name).digest()[:7])
-        return self.day.toordinal(), _PLACES[self.kind] << 56 | digest
+        return _PLACES[self.kind] << 56 | digest

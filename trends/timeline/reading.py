@@ -1,14 +1,14 @@
-"""The timeline of an account or of a user."""
+"""The timelines of accounts and of users."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import date
-from itertools import chain
 from typing import Any
 
 from engagement.metric_names import Scope
-from engagement.models import Account, User, Workspace
+from engagement.models import ScoreSet, Workspace
+from engagement.scopes import SubjectKind, kind_of
 from trends.timeline.entries import Entry, EntryKind
-from trends.timeline.sources import SOURCES, Subject
+from trends.timeline.sources import SOURCES, Subjects
 
 
 def kinds_of(scope: Scope) -> list[EntryKind]:
@@ -17,26 +17,37 @@ def kinds_of(scope: Scope) -> list[EntryKind]:
 
 
 def timeline(
-    workspace: Workspace,
-    row: Any,
-    subject: Account | User,
-    today: date,
-    kinds: Collection[EntryKind] = (),
+    workspace: Workspace, row: Any, today: date, kinds: Collection[EntryKind] = ()
 ) -> list[Entry]:
-    """What happened to the subject in the last year, the latest day first: of these *kinds*, or of
-    all. *row* is its row in the scores that the workspace shows.
+    """What happened to a subject in the last year, the latest day first: of these *kinds*, or of
+    all. *row*, which has its subject, is its row in the scores that the workspace shows.
 
     A bounded number of entries, which is computed again each time: so a correction of late data, a
     withdrawn license event, or a forgotten user changes it at once.
     """
-    score_set = workspace.scores
+    score_set, kind = workspace.scores, kind_of(row)
     assert score_set is not None, "A subject without scores has no row."
     # What alarms its accounts show is up to the workspace.
     score_set.workspace = workspace
-    about = Subject(workspace, score_set, row, subject, today)
-    sources = SOURCES[about.scope]
-    own_sources = [source for kind, source in sources.items() if not kinds or kind in kinds]
-    entries = chain.from_iterable(source(about) for source in own_sources)
-    # A license may have a date to come.
-    visible = (entry for entry in entries if about.first_day <= entry.day <= today)
-    return sorted(visible, key=lambda entry: entry.position, reverse=True)
+    id = kind.subject_id(row)
+    return timelines(score_set, kind, {id: row}, today, kinds or kinds_of(kind.scope))[id]
+
+
+def timelines(
+    score_set: ScoreSet,
+    kind: SubjectKind,
+    rows: Mapping[int, Any],
+    today: date,
+    kinds: Collection[EntryKind],
+) -> dict[int, list[Entry]]:
+    """The entries of each subject of these rows, by its id, as ``timeline`` has them."""
+    about = Subjects(score_set, kind, rows, today)
+    entries_by_id: dict[int, list[Entry]] = {id: [] for id in rows}
+    for source_kind, source in SOURCES[kind.scope].items():
+        for id, entry in source(about) if source_kind in kinds else ():
+            # A license may have a date to come.
+            if about.first_day <= entry.day <= today:
+                entries_by_id[id].append(entry)
+    for entries in entries_by_id.values():
+        entries.sort(key=lambda entry: entry.position, reverse=True)
+    return entries_by_id
