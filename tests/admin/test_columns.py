@@ -59,6 +59,7 @@ SCORES = (
 )
 REST = "first_seen_at time, created_at time, traits json"
 STEPS = "steps_done integer, next_step text, activated_on day"
+TIMELINE = "day day, id integer, tracking_id text, kind text, type text, text text, place integer"
 EXPORTED = {
     Table.ACCOUNTS: "id integer, tracking_id text, external_id text, name text, domain text, "
     f"{SCORES}, active_users integer, total_users integer, {REST}, "
@@ -82,6 +83,11 @@ EXPORTED = {
     Table.SEGMENT_MOVES: "day day, segment_id integer, scope text, id integer, move text",
     Table.USAGE: "day day, kind text, name text, users integer, accounts integer, "
     "used_accounts integer, started_accounts integer, stopped_accounts integer",
+    Table.ACCOUNT_TIMELINES: TIMELINE,
+    Table.USER_TIMELINES: TIMELINE,
+    Table.COHORTS: "subjects text, event text, by text, week day, group text, value text, "
+    "first_seen integer, weeks_later integer, active integer, share number, share_low number, "
+    "share_high number, is_complete boolean, through day",
 }
 
 

@@ -24,7 +24,8 @@ def busy(workspace: Workspace) -> Workspace:
     """Two new accounts, of which one pays and has an alarm."""
     now = datetime.now(UTC)
     tell(workspace.product, group("initech", plan="pro"), group("hooli", plan="free"))
-    Account.objects.update(first_seen_at=now - timedelta(days=2))
+    # Soon after midnight, the last day of which alarms are decided is not yesterday.
+    Account.objects.update(first_seen_at=now - timedelta(days=3))
     rescore(now)
     row = AccountEngagement.objects.select_related("account").get(account__external_id="initech")
     alarm(row, since=now.date() - timedelta(days=3))
