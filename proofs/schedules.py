@@ -11,9 +11,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from config.server.parent_death import exit_with_parent
@@ -68,16 +69,34 @@ def measure(options: argparse.Namespace) -> Report:
             yield from _report([run_one(service, schedule, "--trace")], shrinks=False)
         return
     seeds = range(options.seed, options.seed + options.seeds)
+    outcomes = _read(options.notes, seeds) if options.notes else {}
+    if outcomes:
+        yield Result("schedules of earlier runs", len(outcomes))
     until = time.time() + options.minutes * 60
-    began = time.monotonic()
+    began, before = time.monotonic(), len(outcomes)
     shares = [seeds[number :: options.processes] for number in range(options.processes)]
+    rests = [_after(share, outcomes) for share in shares]
     with ExitStack() as stack, ThreadPoolExecutor(options.processes) as executor:
-        services = [stack.enter_context(temporary_service(POSTGRES)) for _ in shares]
-        limits = (until, options.until_broken)
-        parts = executor.map(lambda own, share: list(_run(own, share, *limits)), services, shares)
-        outcomes = [outcome for part in parts for outcome in part]
-    yield Result("schedules an hour", 3600 * len(outcomes) / (time.monotonic() - began))
-    yield from _report(outcomes, shrinks=not options.until_broken)
+        services = [stack.enter_context(temporary_service(POSTGRES)) for _ in rests]
+        limits = (until, options.until_broken, options.notes)
+        parts = executor.map(lambda own, rest: list(_run(own, rest, *limits)), services, rests)
+        outcomes |= {outcome["seed"]: outcome for part in parts for outcome in part}
+    rate = 3600 * (len(outcomes) - before) / (time.monotonic() - began)
+    yield Result("schedules an hour", rate)
+    yield from _report([*outcomes.values()], shrinks=not options.until_broken)
+
+
+def _read(notes: Path, seeds: range) -> dict[int, Outcome]:
+    """What earlier runs noted of these seeds."""
+    if not notes.exists():
+        return {}
+    noted = map(json.loads, notes.read_text().splitlines())
+    return {outcome["seed"]: outcome for outcome in noted if outcome["seed"] in seeds}
+
+
+def _after(share: range, noted: Container[int]) -> range:
+    """What is left of a share. Its seeds run in their order."""
+    return share[next((i for i, seed in enumerate(share) if seed not in noted), len(share)) :]
 
 
 def _report(outcomes: Sequence[Outcome], shrinks: bool) -> Report:
@@ -98,13 +117,16 @@ def _report(outcomes: Sequence[Outcome], shrinks: bool) -> Report:
     yield Result("schedules that break a promise", len(violated), must_be=0)
 
 
-def _run(service: Service, seeds: range, until: float, until_broken: bool) -> Iterator[Outcome]:
-    """Run the schedules of these seeds, one after the other."""
+def _run(
+    service: Service, seeds: range, until: float, until_broken: bool, notes: Path | None
+) -> Iterator[Outcome]:
+    """Run the schedules of these seeds, one after the other, and note what became of each."""
     words = ["--seeds", str(seeds.start), str(seeds.stop), str(seeds.step), "--until", str(until)]
-    with _started(service, words) as process:
+    with _started(service, words) as process, open(notes or os.devnull, "a") as noted:
         assert process.stdout is not None
         for number, line in enumerate(process.stdout, 1):
             outcome: Outcome = json.loads(line)
+            print(line, end="", file=noted, flush=True)
             yield outcome
             if outcome["violations"]:
                 progress(f"Seed {outcome['seed']}: {' '.join(outcome['violations'])[:300]}")
@@ -167,6 +189,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long at most")
+    parser.add_argument(
+        "--notes",
+        type=Path,
+        help="a file with a line for each schedule: a run that was ended goes on after them, "
+        "as long as the code is the same",
+    )
     parser.add_argument(
         "--until-broken",
         action="store_true",
