@@ -58,7 +58,7 @@ BUGS = {
     "backups": ("last_segment_of_the_archive_is_left_out", "moment_loses_its_seconds"),
     "citus": ("messages_wait_for_the_dead_node_of_others", "taken_in_another_transaction"),
     "cluster_backups": ("counts_without_a_log", "inbox_without_a_log"),
-    "durability": ("202_before_the_commit", "taken_in_another_transaction"),
+    "durability": ("202_before_the_commit", "failed_commit_gets_202"),
     "forecasts": ("interval_ends_at_80_percent", "terms_of_an_account_renew_each_by_itself"),
     "foresight": ("a_part_learns_until_its_own_end", "chances_learn_before_outcomes_are_known"),
     "habits": ("chance_of_one_user_more", "one_chance_for_all_events_of_an_account"),
