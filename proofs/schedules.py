@@ -76,10 +76,21 @@ def measure(options: argparse.Namespace) -> Report:
     began, before = time.monotonic(), len(outcomes)
     shares = [seeds[number :: options.processes] for number in range(options.processes)]
     rests = [_after(share, outcomes) for share in shares]
-    with ExitStack() as stack, ThreadPoolExecutor(options.processes) as executor:
-        services = [stack.enter_context(temporary_service(POSTGRES)) for _ in rests]
-        limits = (until, options.until_broken, options.notes)
-        parts = executor.map(lambda own, rest: list(_run(own, rest, *limits)), services, rests)
+    with ThreadPoolExecutor(options.processes) as executor, ExitStack() as stack:
+        processes = []
+        for rest in rests:
+            service = stack.enter_context(temporary_service(POSTGRES))
+            words = [
+                "--seeds",
+                *map(str, (rest.start, rest.stop, rest.step)),
+                "--until",
+                f"{until}",
+            ]
+            processes.append(stack.enter_context(_started(service, words)))
+            # Threads wait for what it prints.
+            stack.callback(processes[-1].kill)
+        limits = (options.until_broken, options.notes)
+        parts = executor.map(lambda own, rest: [*_follow(own, rest, *limits)], processes, rests)
         outcomes |= {outcome["seed"]: outcome for part in parts for outcome in part}
     rate = 3600 * (len(outcomes) - before) / (time.monotonic() - began)
     yield Result("schedules an hour", rate)
@@ -117,13 +128,12 @@ def _report(outcomes: Sequence[Outcome], shrinks: bool) -> Report:
     yield Result("schedules that break a promise", len(violated), must_be=0)
 
 
-def _run(
-    service: Service, seeds: range, until: float, until_broken: bool, notes: Path | None
+def _follow(
+    process: "subprocess.Popen[str]", seeds: range, until_broken: bool, notes: Path | None
 ) -> Iterator[Outcome]:
-    """Run the schedules of these seeds, one after the other, and note what became of each."""
-    words = ["--seeds", str(seeds.start), str(seeds.stop), str(seeds.step), "--until", str(until)]
-    with _started(service, words) as process, open(notes or os.devnull, "a") as noted:
-        assert process.stdout is not None
+    """What becomes of the schedules of a process, one after the other. It is noted, too."""
+    assert process.stdout is not None
+    with open(notes or os.devnull, "a") as noted:
         for number, line in enumerate(process.stdout, 1):
             outcome: Outcome = json.loads(line)
             print(line, end="", file=noted, flush=True)
@@ -135,6 +145,8 @@ def _run(
                     return
             if number % TOLD_EVERY == 0:
                 progress(f"{number} of {len(seeds)} schedules of a process.")
+    if status := process.wait():
+        raise Failed(f"A process that runs schedules ended with {status}.")
 
 
 def _started(service: Service, words: Sequence[str]) -> "subprocess.Popen[str]":

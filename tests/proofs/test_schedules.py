@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from harness.processes import until
 from harness.service import Service, temporary_service
 from proofs import schedules
 from proofs.schedules import Schedule
@@ -64,6 +65,26 @@ def test_without_faults_nothing_is_killed(service: Service) -> None:
     outcome = schedules.run_one(service, Schedule(SEEDS[0], messages=2, only=()))
     assert outcome["violations"] == []
     assert not {"kill", "hang", "lost"} & outcome["incidents"].keys()
+
+
+def test_a_run_goes_on_where_it_was_ended(tmp_path: Path) -> None:
+    notes, results = tmp_path / "notes.jsonl", tmp_path / "results.json"
+    command = [sys.executable, "-m", "proofs.schedules", "--notes", str(notes), "--processes", "1"]
+    run = subprocess.Popen([*command, "--seeds", "1000"], cwd=settings.BASE_DIR)
+    until(lambda: notes.exists() and notes.read_text().count("\n") > 0, "a schedule to end")
+    run.terminate()
+    run.wait(timeout=60)
+    noted = [json.loads(line)["seed"] for line in notes.read_text().splitlines()]
+    number = len(noted)
+    subprocess.run(
+        [*command, "--seeds", str(number + 1), "--json", str(results)],
+        cwd=settings.BASE_DIR,
+        check=True,
+    )
+    seeds = [json.loads(line)["seed"] for line in notes.read_text().splitlines()]
+    assert seeds == [*noted, number + 1] == [*range(1, number + 2)]
+    figures = json.loads(results.read_text())["results"]
+    assert (figures["schedules of earlier runs"], figures["schedules"]) == (number, number + 1)
 
 
 def test_a_planted_bug_is_found(tmp_path: Path) -> None:
