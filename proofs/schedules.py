@@ -101,13 +101,13 @@ def _read(notes: Path, seeds: range) -> dict[int, Outcome]:
     """What earlier runs noted of these seeds."""
     if not notes.exists():
         return {}
-    noted = map(json.loads, notes.read_text().splitlines())
-    return {outcome["seed"]: outcome for outcome in noted if outcome["seed"] in seeds}
+    outcomes = map(json.loads, notes.read_text().splitlines())
+    return {outcome["seed"]: outcome for outcome in outcomes if outcome["seed"] in seeds}
 
 
-def _after(share: range, noted: Container[int]) -> range:
+def _after(share: range, outcomes: Container[int]) -> range:
     """What is left of a share. Its seeds run in their order."""
-    return share[next((i for i, seed in enumerate(share) if seed not in noted), len(share)) :]
+    return share[next((i for i, seed in enumerate(share) if seed not in outcomes), len(share)) :]
 
 
 def _report(outcomes: Sequence[Outcome], shrinks: bool) -> Report:
@@ -133,10 +133,10 @@ def _follow(
 ) -> Iterator[Outcome]:
     """What becomes of the schedules of a process, one after the other. It is noted, too."""
     assert process.stdout is not None
-    with open(notes or os.devnull, "a") as noted:
+    with open(notes or os.devnull, "a") as file:
         for number, line in enumerate(process.stdout, 1):
             outcome: Outcome = json.loads(line)
-            print(line, end="", file=noted, flush=True)
+            print(line, end="", file=file, flush=True)
             yield outcome
             if outcome["violations"]:
                 progress(f"Seed {outcome['seed']}: {' '.join(outcome['violations'])[:300]}")

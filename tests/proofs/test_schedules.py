@@ -74,17 +74,20 @@ def test_a_run_goes_on_where_it_was_ended(tmp_path: Path) -> None:
     until(lambda: notes.exists() and notes.read_text().count("\n") > 0, "a schedule to end")
     run.terminate()
     run.wait(timeout=60)
-    noted = [json.loads(line)["seed"] for line in notes.read_text().splitlines()]
-    number = len(noted)
+    before = seeds_in(notes)
+    number = len(before)
     subprocess.run(
         [*command, "--seeds", str(number + 1), "--json", str(results)],
         cwd=settings.BASE_DIR,
         check=True,
     )
-    seeds = [json.loads(line)["seed"] for line in notes.read_text().splitlines()]
-    assert seeds == [*noted, number + 1] == [*range(1, number + 2)]
+    assert seeds_in(notes) == [*before, number + 1] == [*range(1, number + 2)]
     figures = json.loads(results.read_text())["results"]
     assert (figures["schedules of earlier runs"], figures["schedules"]) == (number, number + 1)
+
+
+def seeds_in(notes: Path) -> list[int]:
+    return [json.loads(line)["seed"] for line in notes.read_text().splitlines()]
 
 
 def test_a_planted_bug_is_found(tmp_path: Path) -> None:
