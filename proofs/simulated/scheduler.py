@@ -259,25 +259,23 @@ class Scheduler:
 
     def _choose(self) -> Thread | None:
         """Draw who goes on. If nobody can, time passes until the first wakes, and it is None."""
-        self._threads = [each for each in self._threads if each.is_alive]
-        if ready := [each for each in self._threads if self._can_go(each)]:
+        self._threads = [each for each in self._threads if each.state is not State.ENDED]
+        ready, wakes = list[Thread](), list[float]()
+        for each in self._threads:
+            # A thread that hangs wakes nobody.
+            if each.is_locked or each.process.is_hanging:
+                continue
+            has_time = each.state in _TIMED and each.until
+            if each.state is State.READY or (has_time and each.until <= self._seconds):
+                ready.append(each)
+            elif has_time:
+                wakes.append(each.until)
+        if ready:
             return self.chance.choice(ready)
-        # A thread that hangs wakes nobody.
-        wakes = [each.until for each in self._threads if self._will_wake(each)]
         if not wakes:
             raise Stuck(f"Nobody goes on: {self.places()}.")
         self._pass_time(min(wakes) - self._seconds)
         return None
-
-    def _can_go(self, thread: Thread) -> bool:
-        if self._will_wake(thread):
-            return thread.until <= self._seconds
-        is_free = not (thread.process.is_hanging or thread.is_locked)
-        return is_free and thread.state is State.READY
-
-    def _will_wake(self, thread: Thread) -> bool:
-        is_free = not (thread.process.is_hanging or thread.is_locked)
-        return is_free and thread.state in _TIMED and bool(thread.until)
 
     def _pass_time(self, seconds: float) -> None:
         if seconds > 0:
