@@ -54,9 +54,8 @@ class Schedule(NamedTuple):
     only: tuple[int, ...] | None = None
 
     def arguments(self) -> list[str]:
-        words = ["--seeds", str(self.seed), str(self.seed + 1), "1"]
-        words += ["--messages", str(self.messages)]
-        return [*words, *([] if self.only is None else ["--only", *map(str, self.only)])]
+        only = [] if self.only is None else ["--only", *map(str, self.only)]
+        return ["--messages", str(self.messages), *only]
 
     def __str__(self) -> str:
         only = "" if self.only is None else f" --only {' '.join(map(str, self.only))}".rstrip()
@@ -73,25 +72,9 @@ def measure(options: argparse.Namespace) -> Report:
     outcomes = _read(options.notes, seeds) if options.notes else {}
     if outcomes:
         yield Result("schedules of earlier runs", len(outcomes))
-    until = time.time() + options.minutes * 60
     began, before = time.monotonic(), len(outcomes)
     shares = [seeds[number :: options.processes] for number in range(options.processes)]
-    rests = [_after(share, outcomes) for share in shares]
-    with ThreadPoolExecutor(options.processes) as executor, ExitStack() as stack:
-        processes, cores = [], os.sched_getaffinity(0)
-        stack.callback(os.sched_setaffinity, 0, cores)
-        for rest, core in zip(rests, itertools.cycle(cores), strict=False):
-            # On one core, a process and its PostgreSQL hand over to each other sooner.
-            os.sched_setaffinity(0, {core})
-            service = stack.enter_context(temporary_service(POSTGRES))
-            seeds_of_process = map(str, (rest.start, rest.stop, rest.step))
-            words = ["--seeds", *seeds_of_process, "--until", str(until)]
-            processes.append(stack.enter_context(_started(service, words)))
-            # Threads wait for what it prints.
-            stack.callback(processes[-1].kill)
-        limits = (options.until_broken, options.notes)
-        parts = executor.map(lambda own, rest: [*_follow(own, rest, *limits)], processes, rests)
-        outcomes |= {outcome["seed"]: outcome for part in parts for outcome in part}
+    outcomes |= _run([_after(share, outcomes) for share in shares], options)
     rate = 3600 * (len(outcomes) - before) / (time.monotonic() - began)
     yield Result("schedules an hour", rate)
     yield from _report([*outcomes.values()], shrinks=not options.until_broken)
@@ -128,6 +111,25 @@ def _report(outcomes: Sequence[Outcome], shrinks: bool) -> Report:
     yield Result("schedules that break a promise", len(violated), must_be=0)
 
 
+def _run(shares: Sequence[range], options: argparse.Namespace) -> dict[int, Outcome]:
+    """Run the schedules of each share in a process of its own; return what became of them."""
+    until = time.time() + options.minutes * 60
+    with ThreadPoolExecutor(len(shares)) as executor, ExitStack() as stack:
+        processes, cores = [], os.sched_getaffinity(0)
+        stack.callback(os.sched_setaffinity, 0, cores)
+        for share, core in zip(shares, itertools.cycle(cores), strict=False):
+            # On one core, a process and its PostgreSQL hand over to each other sooner.
+            os.sched_setaffinity(0, {core})
+            service = stack.enter_context(temporary_service(POSTGRES))
+            process = stack.enter_context(_started(service, share, "--until", str(until)))
+            # Threads wait for what it prints.
+            stack.callback(process.kill)
+            processes.append(process)
+        limits = (options.until_broken, options.notes)
+        parts = executor.map(lambda own, share: [*_follow(own, share, *limits)], processes, shares)
+        return {outcome["seed"]: outcome for part in parts for outcome in part}
+
+
 def _follow(
     process: "subprocess.Popen[str]", seeds: range, until_broken: bool, notes: Path | None
 ) -> Iterator[Outcome]:
@@ -149,8 +151,9 @@ def _follow(
         raise Failed(f"A process that runs schedules ended with {status}.")
 
 
-def _started(service: Service, words: Sequence[str]) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "proofs.simulated.running", *words]
+def _started(service: Service, seeds: range, *words: str) -> "subprocess.Popen[str]":
+    numbers = map(str, (seeds.start, seeds.stop, seeds.step))
+    command = [sys.executable, "-m", "proofs.simulated.running", "--seeds", *numbers, *words]
     environment = {**service.environment, **ENVIRONMENT}
     return subprocess.Popen(
         command,
@@ -163,7 +166,8 @@ def _started(service: Service, words: Sequence[str]) -> "subprocess.Popen[str]":
 
 
 def run_one(service: Service, schedule: Schedule, *words: str) -> Outcome:
-    with _started(service, [*schedule.arguments(), *words]) as process:
+    seeds = range(schedule.seed, schedule.seed + 1)
+    with _started(service, seeds, *schedule.arguments(), *words) as process:
         output, _ = process.communicate()
     if process.returncode or not output:
         raise Failed(f"The schedule {schedule} did not end.")

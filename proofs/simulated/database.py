@@ -30,7 +30,7 @@ _WAITING: LiteralString = """
 _END: LiteralString = "SELECT pg_terminate_backend(%s)"
 # It is left out after its locks are free. The server itself looks only ten times a second.
 _IS_THERE: LiteralString = "SELECT FROM pg_stat_activity WHERE pid = %s"
-_SET_TIME = b"SELECT setval('simulated_microseconds', $1)"
+_SET_TIME: LiteralString = "SELECT setval('simulated_microseconds', %s)"
 # Characters of a statement that name its point.
 NAME_LENGTH = 60
 # What a fault raises, by its name. The lost connection is one without a SQLSTATE.
@@ -116,8 +116,6 @@ class Database:
     def __init__(self, connection: "psycopg.Connection[Any]") -> None:
         self._connection = connection
         connection.execute(_CLOCK)
-        # Nearly each point sets the time, so it goes past the driver's cursors.
-        connection.pgconn.prepare(b"set_time", _SET_TIME)
 
     def is_waiting(self, thread: Thread) -> bool:
         if thread.session is None:
@@ -138,11 +136,7 @@ class Database:
                 real_sleep(SHORT)
 
     def set_time(self, now: datetime) -> None:
-        microseconds = round(now.timestamp() * 1_000_000)
-        # The scheduler may ask for locks meanwhile.
-        with self._connection.lock:
-            result = self._connection.pgconn.exec_prepared(b"set_time", [b"%d" % microseconds])
-        assert result.status == psycopg.pq.ExecStatus.TUPLES_OK, result.error_message
+        self._connection.execute(_SET_TIME, [round(now.timestamp() * 1_000_000)])
 
 
 def _reaches(start: int, holders: dict[int, list[int]]) -> bool:

@@ -259,7 +259,7 @@ class Scheduler:
 
     def _choose(self) -> Thread | None:
         """Draw who goes on. If nobody can, time passes until the first wakes, and it is None."""
-        self._threads = [each for each in self._threads if each.state is not State.ENDED]
+        self._threads = [each for each in self._threads if each.is_alive]
         ready, wakes = list[Thread](), list[float]()
         for each in self._threads:
             # A thread that hangs wakes nobody.
