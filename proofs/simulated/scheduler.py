@@ -259,16 +259,14 @@ class Scheduler:
 
     def _choose(self) -> Thread | None:
         """Draw who goes on. If nobody can, time passes until the first wakes, and it is None."""
-        self._threads = [each for each in self._threads if each.is_alive]
-        ready, wakes = list[Thread](), list[float]()
+        ready, wakes, now = list[Thread](), list[float](), self._seconds
         for each in self._threads:
             # A thread that hangs wakes nobody.
             if each.is_locked or each.process.is_hanging:
                 continue
-            has_time = each.state in _TIMED and each.until
-            if each.state is State.READY or (has_time and each.until <= self._seconds):
+            if each.state is State.READY or 0 < each.until <= now:
                 ready.append(each)
-            elif has_time:
+            elif each.until:
                 wakes.append(each.until)
         if ready:
             return self.chance.choice(ready)
@@ -285,6 +283,8 @@ class Scheduler:
         self._note(thread.name, thread.point)
         thread.go()
         self._await(thread)
+        if thread.state is State.ENDED:
+            self._threads.remove(thread)
 
     def _await(self, thread: Thread) -> None:
         """Wait until the thread reaches a point, ends, or waits for a lock."""
@@ -320,9 +320,6 @@ class Scheduler:
 
     def _note(self, name: str, point: str) -> None:
         self.trace.append(f"{name}: {point}")
-
-
-_TIMED = (State.SLEEPING, State.WAITING)
 
 
 class Faults(Protocol):
