@@ -43,6 +43,8 @@ ERRORS: dict[str, type[psycopg.Error]] = {
 NOT_SENT, ROLLBACK = {"set_autocommit"}, "rollback"
 LOST, LOST_AFTER, DIE_AFTER = "lost", "lost after", "die after"
 
+# Columns may have the time as their default.
+_MAY_ASK_TIME = re.compile("now|clock|insert|update|copy", re.IGNORECASE)
 _OF_ONE_RUN = re.compile(r"\d{5,}\w*")
 
 _scheduler: Scheduler | None = None
@@ -53,7 +55,8 @@ class SimulatedConnection(psycopg.Connection[Any]):
 
     def wait(self, gen: Generator[Any, Any, Any], *limits: Any, **named_limits: Any) -> Any:
         thread = current()
-        name = _name_of(gen)
+        statement = _statement_of(gen)
+        name = _name_of(statement)
         if thread is None or _scheduler is None or name in NOT_SENT:
             return super().wait(gen, *limits, **named_limits)
         thread.pause(name)
@@ -64,7 +67,8 @@ class SimulatedConnection(psycopg.Connection[Any]):
         if fault == LOST:
             gen.close()
             self._lose()
-        _scheduler.show_time()
+        if _MAY_ASK_TIME.search(statement):
+            _scheduler.show_time()
         try:
             result = super().wait(gen, *limits, **named_limits)
         except psycopg.Error as error:
@@ -98,16 +102,19 @@ def _let_go_on(thread: Thread, has_waited: bool) -> None:
         thread.pause("unlocked")
 
 
-def _name_of(generator: Generator[Any, Any, Any]) -> str:
-    """What the driver is about to do: the statement's first words, or commit."""
+def _statement_of(generator: Generator[Any, Any, Any]) -> str:
+    """What the driver is about to do: a statement, or the name of another step, as commit."""
     frame = getattr(generator, "gi_frame", None)
     query = frame and (frame.f_locals.get("query") or frame.f_locals.get("statement"))
     if query is None:
         name: str = generator.__qualname__.rpartition(".")[2]  # type: ignore[attr-defined]
         return name.strip("_").removesuffix("_gen")
-    text = query.decode() if isinstance(query, bytes) else str(query)
+    return query.decode() if isinstance(query, bytes) else str(query)
+
+
+def _name_of(statement: str) -> str:
     # Names of savepoints and cursors are those of one run.
-    return _OF_ONE_RUN.sub("…", " ".join(text.split())[:NAME_LENGTH])
+    return _OF_ONE_RUN.sub("…", " ".join(statement.split())[:NAME_LENGTH])
 
 
 class Database:

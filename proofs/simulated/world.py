@@ -17,6 +17,7 @@ from unittest.mock import patch
 from celery import current_app
 from celery.signals import task_prerun
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from config.periodic_tasks import SCHEDULE
@@ -53,8 +54,9 @@ _client = Client()
 
 
 def load() -> None:
-    """Load what the first request would, before any schedule."""
+    """Load what the first request and the first link would, before any schedule."""
     _client.handler.load_middleware()
+    reverse("admin:index")
 
 
 class Event:
