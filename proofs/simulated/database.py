@@ -1,6 +1,8 @@
 """Points of the schedule in a real PostgreSQL, and its clock."""
 
+import os
 import re
+import signal
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -135,10 +137,22 @@ class Database:
         holders = dict(self._connection.execute(_WAITING, [sessions]).fetchall())
         return any(_reaches(session, holders) for session in sessions if session)
 
+    def hold(self, thread: Thread) -> None:
+        # It sleeps in the lock's queue, and holds nothing that others of the server need.
+        assert thread.session is not None
+        os.kill(thread.session, signal.SIGSTOP)
+
+    def let_go(self, thread: Thread) -> None:
+        assert thread.session is not None
+        os.kill(thread.session, signal.SIGCONT)
+
     def end(self, thread: Thread) -> None:
         if thread.session is not None:
             session, thread.session = thread.session, None
             self._connection.execute(_END, [session])
+            if thread.is_locked:
+                # It ends before it does anything else.
+                os.kill(session, signal.SIGCONT)
             while self._connection.execute(_IS_THERE, [session]).rowcount:
                 real_sleep(SHORT)
 
@@ -174,15 +188,17 @@ def follow_schedule(scheduler: Scheduler) -> Iterator[None]:
 
 
 def _take_over(connection: BaseDatabaseWrapper, **_: Any) -> None:
-    thread = current()
-    if thread is None:
-        return
-    raw: psycopg.Connection[Any] = connection.connection
-    raw.execute(_OWN_FUNCTIONS_FIRST)
-    if not raw.autocommit:
-        raw.commit()
-    thread.session = raw.info.backend_pid
-    raw.__class__ = SimulatedConnection
+    if thread := current():
+        follow(connection.connection, thread)
+
+
+def follow(connection: "psycopg.Connection[Any]", thread: Thread) -> None:
+    """Have the statements of this connection be points of the thread, whose session it is."""
+    connection.execute(_OWN_FUNCTIONS_FIRST)
+    if not connection.autocommit:
+        connection.commit()
+    thread.session = connection.info.backend_pid
+    connection.__class__ = SimulatedConnection
 
 
 def leave(thread: Thread) -> None:

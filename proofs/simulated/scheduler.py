@@ -53,6 +53,13 @@ class Locks(Protocol):
     def has_circle(self, threads: "Sequence[Thread]") -> bool:
         """Whether some of these wait for each other."""
 
+    def hold(self, thread: "Thread") -> None:
+        """Have its session, which waits for a lock, do nothing once it has it, until it is let go.
+        Otherwise chance decides which of two that wait for the same transaction goes on first."""
+
+    def let_go(self, thread: "Thread") -> None:
+        """Let its session go on."""
+
     def end(self, thread: "Thread") -> None:
         """End its session. Returns once its locks are free."""
 
@@ -88,7 +95,7 @@ class Thread:
         self._scheduler, self._work = scheduler, work
         # Something is put at each point; the scheduler waits for it before anybody else goes on.
         self.arrived: SimpleQueue[None] = SimpleQueue()
-        # Whether the scheduler knows that a lock holds it.
+        # Whether a lock holds it, as far as the scheduler knows. Its session is held, too.
         self.is_locked = False
         self._may_go: SimpleQueue[None] = SimpleQueue()
         threading.Thread(target=self._run, name=name, daemon=True).start()
@@ -282,41 +289,35 @@ class Scheduler:
     def _step(self, thread: Thread) -> None:
         self._note(thread.name, thread.point)
         thread.go()
-        self._await(thread)
-        if thread.state is State.ENDED:
+        if not self._reaches_point(thread):
+            self.incidents["lock"] += 1
+            thread.is_locked = True
+            self._locked.append(thread)
+        elif thread.state is State.ENDED:
             self._threads.remove(thread)
 
-    def _await(self, thread: Thread) -> None:
-        """Wait until the thread reaches a point, ends, or waits for a lock."""
+    def _reaches_point(self, thread: Thread) -> bool:
+        """Wait until the thread reaches a point or ends. If it waits for a lock, hold it: False."""
         deadline = _monotonic() + STUCK
         while not thread.has_arrived(PATIENCE):
-            if self._locks.is_waiting(thread):
-                self.incidents["lock"] += 1
-                thread.is_locked = True
-                self._locked.append(thread)
-                self._await_victim()
-                return
+            # Of threads that wait for each other in a circle, PostgreSQL fails the last.
+            if self._locks.is_waiting(thread) and not self._locks.has_circle(
+                [*self._locked, thread]
+            ):
+                self._locks.hold(thread)
+                return False
             if _monotonic() > deadline:
                 raise Stuck(f"{thread.name} hangs after {thread.point}.")
-
-    def _await_victim(self) -> None:
-        """If the threads wait for each other in a circle, PostgreSQL fails one of them."""
-        if self._locks.has_circle(self._locked):
-            self.incidents["real deadlock"] += 1
-            number = len(self._locked)
-            while len(self._locked) == number:
-                self._let_locked_go_on()
+        return True
 
     def _let_locked_go_on(self) -> None:
-        """Let those whose lock is free run to the end of their statement."""
+        """Let those whose lock is free run to the end of their statement, one after the other."""
         for thread in list(self._locked):
-            while not thread.has_arrived(0):
-                if self._locks.is_waiting(thread):
-                    break
-                real_sleep(SHORT)
-            else:
-                self._locked.remove(thread)
-                thread.is_locked = False
+            if not self._locks.is_waiting(thread):
+                self._locks.let_go(thread)
+                if self._reaches_point(thread):
+                    self._locked.remove(thread)
+                    thread.is_locked = False
 
     def _note(self, name: str, point: str) -> None:
         self.trace.append(f"{name}: {point}")
