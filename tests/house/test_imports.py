@@ -52,7 +52,7 @@ BOUNDS = {
     "engagement": (9, 89),
     "access": (5, 15),
     "outcomes": (6, 34),
-    "trends": (5, 20),
+    "trends": (3, 9),
     "ingestion": (6, 62),
     "readapi": (8, 72),
     "marketplace": (6, 35),
