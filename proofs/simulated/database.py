@@ -74,8 +74,10 @@ class SimulatedConnection(psycopg.Connection[Any]):
         try:
             result = super().wait(gen, *limits, **named_limits)
         except psycopg.Error as error:
-            # Who closes a circle of locks fails before or after the scheduler looks.
-            _let_go_on(thread, thread.is_locked or isinstance(error, ERRORS["deadlock"]))
+            # Who closes a circle of locks fails without being held.
+            is_victim = isinstance(error, psycopg.errors.DeadlockDetected)
+            _scheduler.incidents["real deadlock"] += is_victim
+            _let_go_on(thread, thread.is_locked or is_victim)
             raise
         _let_go_on(thread, thread.is_locked)
         if fault == LOST_AFTER:

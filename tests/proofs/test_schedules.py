@@ -128,6 +128,7 @@ def locked_in_both_orders(
     ]
     with follow_schedule(scheduler):
         scheduler.run(lambda: not any(thread.is_alive for thread in threads), max_points=50)
+    assert scheduler.incidents["real deadlock"] == len(failures)
     return failures
 
 
