@@ -101,22 +101,22 @@ def test_reads_come_from_the_replica(
     assert names(acme_reads, frozen) == ["Initrode", "Hooli"]
 
 
-# With how many statements. Accounts and members read their open alarms, histories the changes of
-# how a workspace scores.
+# With how many statements. Accounts and members read their open alarms and their owners and tags,
+# histories the changes of how a workspace scores.
 EVERYTHING: list[tuple[str, dict[str, Any], int]] = [
     ("/v2/workspaces", {}, 1),
     ("/v2/workspaces", {"expand": "stats"}, 3),
     ("/v2/workspaces", {"expand": "product_activity"}, 2),
     ("/v2/workspaces/{workspace}", {}, 1),
-    ("/v2/accounts", {}, 3),
-    ("/v2/accounts", {"match_type": "domain", "match_value": "initech.example"}, 3),
-    ("/v2/accounts/{account}", {"expand": "insights,traits,segments,events,history"}, 10),
+    ("/v2/accounts", {}, 4),
+    ("/v2/accounts", {"match_type": "domain", "match_value": "initech.example"}, 4),
+    ("/v2/accounts/{account}", {"expand": "insights,traits,segments,events,history"}, 11),
     ("/v2/users", {}, 2),
     ("/v2/users", {"match_type": "email", "match_value": "ann@initech.example"}, 2),
     ("/v2/users/{user}", {"expand": "traits,segments,events,history"}, 7),
     ("/v2/segments", {"expand": "counts", "limit": 100}, 4),
     ("/v2/segments/{segment}", {}, 3),
-    ("/v2/segments/{segment}/members", {}, 4),
+    ("/v2/segments/{segment}/members", {}, 5),
     ("/v1/accounts", {"match_type": "name", "match_value": "Initech", "expand": "insights"}, 6),
 ]
 

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engagement.messages import Group, Identify
@@ -137,6 +137,16 @@ def assert_all_agree(score_set: ScoreSet, world: World) -> None:
 
 @pytest.mark.whole
 @examples(4)
+# A half-life has left nothing of these points, but somebody was active.
+@example(
+    events=[],
+    late=[Did("bob", "shared", NOON - timedelta(days=199), "initech")],
+    definition=Definition(
+        lookback=30, default_weight=2, weights={"shared": 4}, half_life=8, reference=TODAY
+    ),
+    pros={"bob"},
+    only_pros=True,
+)
 @given(
     events=st.lists(activities, max_size=25),
     late=st.lists(activities, max_size=6),

@@ -128,7 +128,8 @@ class _Span:
         self._width = int(self._at[-1]) + 1
         own = query_parameters(score_set, last)
         is_windowed = score_set.half_life_days is None
-        read_from = grid_from if is_windowed else own["counted_from"]
+        # The activity of a day counts for its figures, however few points a half-life leaves of it.
+        read_from = grid_from if is_windowed else min(own["counted_from"], grid_from)
         self._parameters = {**own, "grid_from": grid_from, "last": last, "read_from": read_from}
         # Nobody else has a score, or stopped.
         self._parameters["active_from"] = grid_from if is_windowed else None
