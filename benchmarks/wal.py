@@ -37,7 +37,7 @@ django.setup()
 from django.utils import timezone
 from benchmarks.messages import generate
 from engagement.rescoring.rescore import rescore
-from ingestion.drain import batches, processing
+from ingestion.drain import processing
 from ingestion.inbox import group_commit
 step, count, key, threads = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 group_commit.drain_requests.request_drain = lambda: None
@@ -59,7 +59,7 @@ if step == "accept":
     group_commit.stop()
 elif step == "drain":
     # As large as on a fast machine, however busy this one is: a small batch writes more.
-    sizer = batches.BatchSizer(timer=lambda: 0.0)
+    sizer = processing.BatchSizer(timer=lambda: 0.0)
     assert processing.drain(timezone.now, sizer=sizer).messages == count
 else:
     rescore(timezone.now())

@@ -33,6 +33,7 @@ from engagement.models import (
     User,
     UserEngagement,
     Workspace,
+    last_seen,
 )
 from engagement.models.subjects import INDEXED_TEXT_LENGTH
 from engagement.rules.trait_filters import trait_equals
@@ -183,6 +184,7 @@ def user(workspace: Workspace, user_id: int) -> "RankedUser":
     """One user of the workspace with their traits, or NotFound. The ID of a user who was joined to
     another one finds that one."""
     rows = ranked_users(workspace).select_related("user").only(*USER_COLUMNS)
+    rows = rows.annotate(seen_at=last_seen(workspace.product_id, "user__"))
     if row := rows.filter(user_id=user_id).first():
         return row
     joined = User.objects.filter(product_id=workspace.product_id, id=user_id)
@@ -191,7 +193,7 @@ def user(workspace: Workspace, user_id: int) -> "RankedUser":
 
 def find_account(workspace: Workspace, lookup: Lookup) -> "RankedAccount":
     """The account that *lookup* finds, with its traits, or NotFound."""
-    rows = last_seen(ranked_accounts(workspace), workspace, "account", lookup)
+    rows = seen_last(ranked_accounts(workspace), workspace, "account", lookup)
     return _get_or_not_found(rows.select_related("account").only(*ACCOUNT_COLUMNS))
 
 
@@ -205,7 +207,7 @@ def matches(
     return _among(rows, "user_id", _matching_users(workspace, lookup))
 
 
-def last_seen(
+def seen_last(
     rows: QuerySet[Any], workspace: Workspace, scope: Scope, lookup: Lookup
 ) -> QuerySet[Any]:
     """Of all *rows* that *lookup* finds, the one that was seen last."""
@@ -312,9 +314,8 @@ def _last_seen_user(workspace: Workspace, lookup: Lookup) -> Subquery:
     ranked = UserEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id, user_id=OuterRef("id")
     )
-    # Every message of a user names the user, so last_seen_at is enough.
-    users = users.filter(Exists(ranked))
-    return Subquery(users.order_by("-last_seen_at", "-id").values("id")[:1])
+    users = users.filter(Exists(ranked)).order_by(last_seen(workspace.product_id).desc(), "-id")
+    return Subquery(users.values("id")[:1])
 
 
 def _matching_users(workspace: Workspace, lookup: Lookup) -> QuerySet[User]:

@@ -144,7 +144,7 @@ def full_account(
     return {
         **account_summary(row, workspace, links, activity, work),
         "metrics": _account_metrics(metrics),
-        **_times(row.account, score_set(workspace)),
+        **_times(row.account, row.account.last_seen_at, score_set(workspace)),
     }
 
 
@@ -194,7 +194,7 @@ def full_user(
     return {
         **user_summary(row, workspace, links),
         "metrics": _metrics(metrics),
-        **_times(row.user, score_set(workspace)),
+        **_times(row.user, vars(row)["seen_at"], score_set(workspace)),
     }
 
 
@@ -451,7 +451,7 @@ def _account_metrics(metrics: AccountMetrics) -> records.AccountMetricsRecord:
     }
 
 
-def _times(subject: Subject, score_set: ScoreSet) -> records.Times:
+def _times(subject: Subject, updated_at: datetime, score_set: ScoreSet) -> records.Times:
     created_at = subject.created_at or subject.first_seen_at
     # Count to the day of the scores, so that the tenure agrees with segments on tenure.
     assert score_set.scored_day is not None, "A published score set has been scored."
@@ -460,5 +460,5 @@ def _times(subject: Subject, score_set: ScoreSet) -> records.Times:
         "created_at": format_time(created_at),
         "tenure_days": tenure_days(created_at, score_set.scored_day),
         # Only a message that names the subject can change it.
-        "updated_at": format_time(subject.last_seen_at),
+        "updated_at": format_time(updated_at),
     }

@@ -46,7 +46,7 @@ from console.subjects.timeline_page import timeline_page
 from console.subjects.work_card import do_work, work_card
 from core.time_format import format_ago
 from engagement.metric_names import Scope
-from engagement.models import Account, User, Workspace
+from engagement.models import Account, User, Workspace, last_seen
 from engagement.recording.suppression import SubjectScope
 from engagement.scopes import get_kind
 from marketplace.admin.account_licenses import license_note
@@ -242,6 +242,11 @@ class UserAdmin(PartableAdmin, SubjectAdmin):
     @admin.display(description="email")
     def shown_email(self, user: User) -> str | None:
         return user.email
+
+    @admin.display(description="last message")
+    def last_message(self, user: User) -> SafeString:
+        rows = User.objects.filter(product_id=user.product_id, pk=user.pk)
+        return format_ago(rows.values_list(last_seen(user.product_id)).get()[0], timezone.now())
 
     def page_context(self, request: HttpRequest, obj: User) -> dict[str, Any]:
         context = super().page_context(request, obj)

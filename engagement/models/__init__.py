@@ -2,7 +2,7 @@
 distributed by product."""
 
 from engagement.models.activation import Activation, StepsDone
-from engagement.models.activity import DailyCount, Event, EventName
+from engagement.models.activity import DailyCount, Event, EventName, last_seen
 from engagement.models.alarms import ActiveDay, Alarm, AlarmNight, HabitPart, LateDay
 from engagement.models.chances import AccountChance
 from engagement.models.changes import (
@@ -103,4 +103,5 @@ __all__ = [
     "User",
     "UserEngagement",
     "Workspace",
+    "last_seen",
 ]

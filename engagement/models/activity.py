@@ -2,6 +2,8 @@
 
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
+from django.db.models import OuterRef, Subquery
+from django.db.models.functions import Greatest
 
 from core.product_keys import ProductForeignKey
 
@@ -127,3 +129,13 @@ class DailyCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.count} × {self.event_name_id} by user {self.user_id} on {self.day}"
+
+
+def last_seen(product_id: int, path: str = "") -> Greatest:
+    """When the users of the product to whom *path* leads were seen last, for their querysets.
+
+    The row has the time of the last message that names the user, and of a first event of each day.
+    """
+    counts = DailyCount.objects.filter(product_id=product_id, user_id=OuterRef(f"{path}id"))
+    latest = counts.order_by("-day", "-last_at").values("last_at")[:1]
+    return Greatest(f"{path}last_seen_at", Subquery(latest))

@@ -22,7 +22,8 @@ class Subject(models.Model):
     to the stamp of the message that last wrote it (``engagement.traits.read_stamp`` reads it).
     ``is_identified`` is false while only events of unidentified users have named the subject: it is
     then shown nowhere and scores nothing. ``first_seen_at`` and ``last_seen_at`` are the times of
-    the first and last message that named it. ``created_at`` is when a trait says that it was
+    the first and last message that named it. A user's events move ``last_seen_at`` once a day:
+    ``last_seen`` finds the exact time. ``created_at`` is when a trait says that it was
     created (``engagement.tenure``), None if none does.
     """
 

@@ -142,11 +142,9 @@ def _ensure_accounts(
     ids = _fetch_ids(_FIND_ACCOUNTS, _key_arrays(updates))
     complete: set[tuple[int, int]] = set()
     if missing := updates.keys() - ids.keys():
-        created_accounts = _create_accounts(missing, updates)
-        ids |= created_accounts
-        complete = {
-            (key[0], id) for key, id in created_accounts.items() if updates[key].is_identified
-        }
+        new = _create_accounts(missing, updates)
+        ids |= new
+        complete = {(key[0], id) for key, id in new.items() if updates[key].is_identified}
     if missing := updates.keys() - ids.keys():
         # Another worker created these in the meantime.
         ids |= _fetch_ids(_FIND_ACCOUNTS, _key_arrays(missing))
@@ -174,14 +172,10 @@ def _new_accounts(
     keys: Sequence[ExternalKey], updates: dict[ExternalKey, SubjectUpdate]
 ) -> dict[str, list[object]]:
     rows = [updates[key] for key in keys]
+    own = ((row.is_identified, row.first_at, row.last_at) for row in rows)
     return {
         **_key_arrays(keys),
-        **sql.arrays(
-            ((row.is_identified, row.first_at, row.last_at) for row in rows),
-            "identified",
-            "first",
-            "last",
-        ),
+        **sql.arrays(own, "identified", "first", "last"),
         **stored_traits.new_trait_arrays([stored_traits.merge_new(row) for row in rows]),
     }
 
@@ -264,20 +258,11 @@ def create_users(
 ) -> dict[ExternalKey, UserState]:
     # Sorted, so that two workers that create the same users cannot deadlock.
     rows = [(*key, updates[key].first_at, updates[key].last_at) for key in sorted(keys)]
-    created_ids = _fetch_ids(_CREATE_USERS, sql.arrays(rows, "products", "keys", "first", "last"))
+    ids = _fetch_ids(_CREATE_USERS, sql.arrays(rows, "products", "keys", "first", "last"))
     return {
-        key: UserState(
-            id,
-            key[0],
-            False,
-            None,
-            None,
-            updates[key].first_at,
-            updates[key].last_at,
-            is_new=True,
-            id_number=id,
-        )
-        for key, id in created_ids.items()
+        (product, key): UserState(id, product, False, None, None, first, last, True, id_number=id)
+        for product, key, first, last in rows
+        if (id := ids.get((product, key)))
     }
 
 

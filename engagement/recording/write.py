@@ -281,10 +281,10 @@ def _update_accounts(
 ) -> dict[int, AccountChange]:
     """Write the accounts' rows; return what changed that records of their users may show."""
     merged = stored_traits.merge("engagement_account", updates)
-    rows = []
-    for id, product in accounts:
-        update = updates[id]
-        rows.append((id, product, update.is_identified, update.first_at, update.last_at))
+    rows = [
+        (id, product, (own := updates[id]).is_identified, own.first_at, own.last_at)
+        for id, product in accounts
+    ]
     sql.execute(
         _WRITE_ACCOUNTS,
         {

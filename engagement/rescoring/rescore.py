@@ -319,19 +319,19 @@ def _already_built(score_set: ScoreSet, phase: ScoreSet.Phase, ids: set[int]) ->
     return ids if phases_ahead > 0 else set()
 
 
-# Sorted, against deadlocks, and in short transactions: recording updates users meanwhile.
+# Once per user and day: a change of a user's row writes most of its indexes. ``last_seen`` knows the
+# time. Sorted, against deadlocks, and in short transactions: recording updates users meanwhile.
 _RAISE_LAST_SEEN: LiteralString = """
     WITH latest AS (
         SELECT u.id, c.last_at
         FROM engagement_user u
         CROSS JOIN LATERAL (
-            SELECT max(d.last_at) AS last_at FROM engagement_dailycount d
+            SELECT d.last_at FROM engagement_dailycount d
             WHERE d.product_id = %(product)s AND d.user_id = u.id
-              AND d.day = (
-                SELECT max(l.day) FROM engagement_dailycount l
-                WHERE l.product_id = %(product)s AND l.user_id = u.id)) c
-        WHERE u.id = ANY(%(users)b::bigint[]) AND c.last_at > u.last_seen_at
-          AND u.product_id = %(product)s
+              AND d.day > (u.last_seen_at AT TIME ZONE 'UTC')::date
+            ORDER BY d.day DESC, d.last_at DESC
+            LIMIT 1) c
+        WHERE u.id = ANY(%(users)b::bigint[]) AND u.product_id = %(product)s
         ORDER BY u.id
         FOR NO KEY UPDATE OF u)
     UPDATE engagement_user u SET last_seen_at = GREATEST(u.last_seen_at, latest.last_at)
@@ -340,7 +340,7 @@ _RAISE_LAST_SEEN: LiteralString = """
 
 
 def _raise_last_seen(product_id: int, user_ids: list[int], chunk: int = 2000) -> None:
-    """Raise ``last_seen_at`` of the users to their latest event."""
+    """Raise ``last_seen_at`` of the users to their latest event, if that is of a later day."""
     for start in range(0, len(user_ids), chunk):
         with transaction.atomic(durable=True):
             users = user_ids[start : start + chunk]

@@ -191,7 +191,7 @@ class RankedList(RankingView):
 
         def narrow(rows: QuerySet[Any]) -> QuerySet[Any]:
             if lookup is not None:
-                rows = queries.last_seen(rows, workspace, self.ranking.scope, lookup)
+                rows = queries.seen_last(rows, workspace, self.ranking.scope, lookup)
             return list_filter.apply(rows, workspace)
 
         list_to_count = None if lookup else list_filter

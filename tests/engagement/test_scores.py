@@ -18,6 +18,7 @@ from engagement.models import (
     User,
     UserEngagement,
     Workspace,
+    last_seen,
 )
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
@@ -260,11 +261,20 @@ def test_only_enqueued_subjects_are_scored(acme: Product) -> None:
     assert rescore(NOON) == 0
 
 
-def test_events_raise_last_seen_when_their_user_is_scored(acme: Product) -> None:
-    tell(acme, identify("ann"))
-    tell(acme, track("ann", hours=3))
-    rescore(NOON)
-    assert User.objects.get(product=acme).last_seen_at == at(3)
+def test_events_raise_last_seen_once_a_day_and_the_time_is_exact(acme: Product) -> None:
+    ann = User.objects.filter(product=acme, external_id="ann")
+    tell(acme, identify("ann", hours=-24))
+    for hours, on_the_row, exact in (
+        (-23, -24, -23),
+        (-2, -2, -2),
+        (3, -2, 3),
+        (1, -2, 3),
+        (12, 12, 12),
+    ):
+        tell(acme, track("ann", hours=hours))
+        rescore(at(12))
+        times = ann.values_list("last_seen_at", last_seen(acme.pk)).get()
+        assert times == (at(on_the_row), at(exact))
 
 
 def test_day_rollover_rescores_users_active_on_the_day_that_leaves(

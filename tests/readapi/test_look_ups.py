@@ -154,6 +154,21 @@ def test_an_event_counts_as_seeing_its_account(acme_reads: Reads, acme: Product)
     assert legacy["metrics"]["last_seen"] == "2026-09-24T13:00:00.000000Z"
 
 
+def test_of_two_users_of_a_day_the_one_with_the_later_event_was_seen_last(
+    acme_reads: Reads, acme: Product
+) -> None:
+    email = {"email": "all@initech.example"}
+    tell(acme, identify("ann", -24, **email), identify("bob", -24, **email))
+    for name, hours in (("ann", -3), ("bob", -2), ("ann", -1)):
+        tell(acme, track(name, hours=hours))
+        rescore(NOON)
+    workspace = Workspace.objects.get(product=acme)
+    assert look_up(acme_reads, "users", workspace, "email", "all@initech.example") == ["ann"]
+    ann = User.objects.get(product=acme, external_id="ann")
+    record = acme_reads(f"/v2/users/{ann.pk}", workspace_id=workspace.pk).json()["data"]
+    assert record["updated_at"] == "2026-09-24T11:00:00.000000Z"
+
+
 def test_texts_longer_than_the_index_are_compared_in_full(
     acme_reads: Reads, workspace: Workspace
 ) -> None:
@@ -205,7 +220,7 @@ def crowd(workspace: Workspace) -> None:
 def test_look_ups_by_email_and_domain_use_their_indexes(workspace: Workspace) -> None:
     users, accounts = queries.ranked_users(workspace), queries.ranked_accounts(workspace)
     email, domain = Lookup("email", "5@initech.example"), Lookup("domain", "5.initech.example")
-    for find in (queries.last_seen, queries.matches):
+    for find in (queries.seen_last, queries.matches):
         assert "user_email" in find(users, workspace, "user", email).explain()
         assert "account_domain" in find(accounts, workspace, "account", domain).explain()
 
