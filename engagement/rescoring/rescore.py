@@ -319,7 +319,7 @@ def _already_built(score_set: ScoreSet, phase: ScoreSet.Phase, ids: set[int]) ->
     return ids if phases_ahead > 0 else set()
 
 
-# Once per user and day: a change of a user's row writes most of its indexes. ``last_seen`` knows the
+# Once per user and day: changing a user's row writes most of its indexes. ``last_seen`` knows the
 # time. Sorted, against deadlocks, and in short transactions: recording updates users meanwhile.
 _RAISE_LAST_SEEN: LiteralString = """
     WITH latest AS (
