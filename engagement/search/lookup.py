@@ -66,7 +66,7 @@ _FIRST_MATCHES: LiteralString = """
             WHERE strpos(translate(text, E'\n', ' '), word) = 0))
       AND (%(score_set)s::bigint IS NULL OR EXISTS (
         SELECT FROM engagement_userengagement e
-        WHERE e.product_id = first.product_id AND e.score_set_id = %(score_set)s::bigint
+        WHERE e.product_id = %(product)s AND e.score_set_id = %(score_set)s::bigint
           AND e.user_id = first.subject_id))
     LIMIT %(limit)s
 """
