@@ -103,8 +103,8 @@ def test_everything_of_the_old_id_becomes_the_new_users(acme: Product) -> None:
 
     user = User.objects.get(is_identified=True)
     assert (user.external_id, user.traits) == ("new", {"plan": "late", "seats": 1})
-    times = User.objects.filter(pk=user.pk).values_list("first_seen_at", last_seen(acme.pk))
-    assert times.get() == (at(-9), NOON)
+    times = User.objects.filter(product=acme, pk=user.pk)
+    assert times.values_list("first_seen_at", last_seen(acme.pk)).get() == (at(-9), NOON)
     assert [event[1:] for event in state(acme)["events"]] == [
         ("new", "opened", at(-8), "initech"),
         ("new", "opened", at(-4), "hooli"),

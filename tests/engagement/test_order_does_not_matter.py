@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.messages import Alias, Group, Identify, Message, ReceivedMessage, Track
-from engagement.models import AccountEngagement, Product, User, UserEngagement
+from engagement.models import AccountEngagement, Product, User, UserEngagement, last_seen
 from engagement.recording.record import record
 from engagement.rescoring.rescore import rescore
 from tests.cases import examples, leaves_no_rows
@@ -67,7 +67,7 @@ def scores(product: Product) -> dict[str, Any]:
         ),
         "last seen": dict(
             User.objects.filter(product=product, is_identified=True).values_list(
-                "external_id", "last_seen_at"
+                "external_id", last_seen(product.pk)
             )
         ),
     }
