@@ -34,7 +34,7 @@ def choose(product: Product, seats: Seats) -> ScoreSet:
 
 
 def in_list(score_set: ScoreSet, kind: Any) -> set[str]:
-    rows = AccountEngagement.objects.filter(score_set=score_set)
+    rows = AccountEngagement.objects.filter(product=score_set.product_id, score_set=score_set)
     ids = rows.filter(insight_filter(kind, score_set)).values_list("account__external_id")
     return {name for (name,) in ids}
 
