@@ -30,7 +30,7 @@ from engagement.rescoring.rescore import rescore
 from harness.standby import Standby
 from readapi import queries, replica, throttling
 from readapi.models import ApiToken, Usage
-from tests.database import FOLDER
+from tests.database import FOLDER, one_server_as
 from tests.engagement.history import NOON, group, tell
 from tests.readapi import following
 from tests.readapi.conftest import Reads, reader
@@ -41,6 +41,7 @@ from tests.readapi.statements import statements_by_database
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases=["default", replica.ALIAS]),
     pytest.mark.slow,
+    one_server_as("a replica follows one server."),
 ]
 
 
