@@ -84,6 +84,7 @@ def test_transient(sqlstate: str | None, kind: type[DatabaseError]) -> None:
         ("XX000", InternalError),
     ],
 )
+@pytest.mark.django_db  # A cluster is asked whether a node is missing.
 def test_a_messages_fault(sqlstate: str, kind: type[DatabaseError]) -> None:
     assert not retries.is_transient(database_error(sqlstate, kind))
 
@@ -95,6 +96,7 @@ def of_node(message: str) -> InternalError:
     return error
 
 
+@pytest.mark.django_db
 def test_a_nodes_error_is_known_by_its_message() -> None:
     """In a COPY, Citus passes on the message of a node and not its SQLSTATE."""
     deadlock = of_node("deadlock detected\nDETAIL:  Process 7 waits")
