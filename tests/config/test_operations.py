@@ -20,6 +20,7 @@ from engagement.prometheus import RESCORE
 from ingestion import tasks
 from ingestion.inbox import group_commit
 from ingestion.prometheus import ACCEPT_COUNTER, DRAIN_COUNTER
+from tests.database import CITUS
 from tests.engagement.history import identify, track
 
 SECRET = "metrics-token"
@@ -68,7 +69,7 @@ def test_readyz_checks_the_database_its_tables_and_the_roles(
     add_drain()
     response = client.get("/readyz")
     assert response.status_code == 200
-    names = ("database", "migrations", "drain", "scoring", "beat")
+    names = ("database", "migrations", "drain", "scoring", "beat", *(["nodes"] if CITUS else []))
     checks = dict.fromkeys(names, "ok")
     assert response.json() == {"ready": True, "version": VERSION, "checks": checks}
 
