@@ -61,7 +61,8 @@ def press(admin: Admin, button: str, **values: Any) -> str:
 
 def syncs(admin: Admin) -> list[str]:
     """The outcome of each sync, newest first."""
-    cells = re.findall(r'<td class="eds-result[^>]*>\s*(.*?)\s*</td>', status(admin), re.DOTALL)
+    table = status(admin).partition("eds-reports")[0]
+    cells = re.findall(r'<td class="eds-result[^>]*>\s*(.*?)\s*</td>', table, re.DOTALL)
     return [" ".join(re.sub(r"<details>.*", "", cell, flags=re.DOTALL).split()) for cell in cells]
 
 
