@@ -26,6 +26,7 @@ call_command("migrate", verbosity=0)
 
 @one_server_as("distributing changed the keys that the snapshot has.")
 @pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.django_db(transaction=True)
 def test_the_snapshot_and_the_migrations_after_it_lead_to_the_same_database() -> None:
     with connection.cursor() as cursor:
