@@ -29,8 +29,9 @@ logger = logging.getLogger(__name__)
 
 # Limit of a statement that counts in the background.
 STATEMENT_TIMEOUT_SECONDS = 60.0
-# A set whose counts take longer, twice in a row, is read from the cache.
-LIVE_COUNT_SECONDS = 0.1
+# A set whose counts take longer is read from the cache, unless it has only so many users and
+# accounts: then the machine was busy for a moment.
+LIVE_COUNT_SECONDS, SMALL_SET = 0.1, 1000
 # How often to check whether a small set has become a large one.
 RECHECK_INTERVAL = timedelta(minutes=10)
 
@@ -183,11 +184,8 @@ def recount(
     # Cleared first: a change during the count makes the counts stale again.
     ScoreSet.objects.filter(pk=score_set.pk).update(cached_counts_stale=False)
     totals, seconds = _count(score_set)
-    large = CachedCounts.objects.filter(score_set=score_set, seconds__gt=LIVE_COUNT_SECONDS)
-    if seconds > LIVE_COUNT_SECONDS and not large.exists():
-        # A moment in which the machine was busy makes no set large.
-        again, seconds = _count(score_set)
-        totals |= again
+    if totals.get("users", SMALL_SET) + totals.get("accounts", 0) < SMALL_SET:
+        seconds = min(seconds, LIVE_COUNT_SECONDS)
     totals |= {"counted_at": now, "seconds": seconds}
     with begin():
         if "users" in totals:

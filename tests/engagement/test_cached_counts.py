@@ -190,6 +190,7 @@ def test_a_set_that_changed_is_counted_again_when_it_is_due(
     after: float,
     is_counted: bool,
 ) -> None:
+    monkeypatch.setattr(counts, "SMALL_SET", 0)
     monkeypatch.setattr(counts, "LIVE_COUNT_SECONDS", 0.0 if duration > 0.1 else 1e9)
     pretend_duration(monkeypatch, duration)
     run_job(COUNTS, NOON)
@@ -203,26 +204,20 @@ def test_a_set_that_changed_is_counted_again_when_it_is_due(
 
 
 @pytest.mark.parametrize(
-    ("durations", "is_large"),
-    [
-        # A busy moment makes no set large.
-        ((5.0, 0.01), False),
-        ((5.0, 4.0), True),
-        # What is large is counted once each time, and may become small again.
-        ((5.0, 4.0, 3.0), True),
-        ((5.0, 4.0, 0.01), False),
-    ],
+    ("limit", "small_set", "is_large"), [(0.0, 2, True), (1e9, 2, False), (0.0, 3, False)]
 )
-def test_a_set_is_large_if_counting_it_is_slow_twice(
+def test_a_set_is_large_if_counting_it_is_slow_and_it_is_not_small(
     scores: ScoreSet,
     monkeypatch: pytest.MonkeyPatch,
-    durations: tuple[float, ...],
+    limit: float,
+    small_set: int,
     is_large: bool,
 ) -> None:
-    count, times = counts._count, list(durations)
-    monkeypatch.setattr(counts, "_count", lambda own: (count(own)[0], times.pop(0)))
-    while times:
-        counts.recount(scores, NOON)
+    user(scores, "ann")
+    account(scores, "initech")
+    monkeypatch.setattr(counts, "SMALL_SET", small_set)
+    monkeypatch.setattr(counts, "LIVE_COUNT_SECONDS", limit)
+    counts.recount(scores, NOON)
     cached = counts.counted_at(ScoreSet.objects.get(pk=scores.pk))
     assert (cached is not None) == is_large
 
