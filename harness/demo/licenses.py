@@ -36,7 +36,7 @@ def showcase_licenses(vendor: SimulatedVendor, seed: int, number: int, today: da
     records = _evaluations(vendor.app, seed, random, today)
     records += _multi_instance(vendor.app, seed, random, today)
     records.append(_edition_trial(vendor.app, seed, random, today))
-    records += VendorReports(vendor.app, _stories(seed, today), today, seed=seed).licenses()
+    records += VendorReports(vendor.app, _stories(seed, today), today, seed=seed).licenses
     lives = islice(generate_lives(seed, today), number)
     replaced = {life.sites[0].cloud_id for life in lives if not _is_ordinary(life)}
     others = (

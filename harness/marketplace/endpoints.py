@@ -85,7 +85,7 @@ class Marketplace:
 
     def show(self, reports: VendorReports) -> None:
         """Answer with these reports from now on, their licenses included."""
-        self.feed.replace(reports.licenses())
+        self.feed.replace(reports.licenses)
         self.other_reports.reports = reports
 
     def delay_reports(self) -> None:

@@ -103,9 +103,9 @@ class ReportEndpoints:
             return error_response(400, "showLicensesHistory: is not supported")
         is_hidden = door == HistoryDoor.TEXT and "text" not in parameters
         if door == HistoryDoor.IGNORED or is_hidden:
-            rows = reports.licenses() if reports else []
+            rows = reports.licenses if reports else []
         else:
-            rows = reports.history() if reports else []
+            rows = reports.history if reports else []
         return self._paged("licenses", self._filter_licenses(rows, parameters), parameters, moved)
 
     def _paged(
@@ -149,7 +149,7 @@ class ReportEndpoints:
         is_of_rows = self.reports is not None and self.reports.switches.filters_snapshots
         current = {row["appEntitlementNumber"]: row for row in rows}
         if self.reports is not None and not is_of_rows:
-            current |= {row["appEntitlementNumber"]: row for row in self.reports.licenses()}
+            current |= {row["appEntitlementNumber"]: row for row in self.reports.licenses}
         matches: list[Record] = []
         for row in rows:
             own = row if is_of_rows else current[row["appEntitlementNumber"]]
@@ -171,7 +171,7 @@ class ReportEndpoints:
                 return error_response(400, "showLicensesHistory: is not supported")
             else:
                 has_history = self.reports.switches.history_door == HistoryDoor.EXPORT
-                rows = self.reports.history() if has_history else self.reports.licenses()
+                rows = self.reports.history if has_history else self.reports.licenses
                 rows = self._filter_licenses(rows, parameters)
         except ValueError as error:
             return error_response(400, str(error))

@@ -65,6 +65,7 @@ class VendorReports:
             for life in self.lives
         }
 
+    @cached_property
     def licenses(self) -> list[Record]:
         """A row for each license, as it is now."""
         return [
@@ -76,6 +77,7 @@ class VendorReports:
     def license(self, life: Life, snapshot: Snapshot) -> Record:
         return print_license(self.app, self.seed, life, snapshot)
 
+    @cached_property
     def history(self) -> list[Record]:
         """A row for each state that a license had, with the day on which it was written."""
         rows = [

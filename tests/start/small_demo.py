@@ -22,11 +22,11 @@ OTHER_PRODUCTS = {
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
+    from harness.demo import past_segments, rewinding
     from harness.demo import products as demo
-    from harness.demo import rewinding
 
     demo.CONNECTED_SIZE, demo.OTHER_PRODUCTS = CONNECTED_SIZE, OTHER_PRODUCTS
-    demo.TRIALS, rewinding.MONTHS_BACK = 0, 1
+    demo.TRIALS, rewinding.MONTHS_BACK, past_segments.DAYS = 0, 1, 5
     run_command(sys.argv)
 
 
