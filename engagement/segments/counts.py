@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 
 # Limit of a statement that counts in the background.
 STATEMENT_TIMEOUT_SECONDS = 60.0
-# A set whose counts take longer is read from the cache, unless it has only so many users and
-# accounts: then the machine was busy for a moment.
+# A set whose counts take longer is read from the cache, unless it has fewer users and accounts than
+# a small set: then the machine was busy for a moment.
 LIVE_COUNT_SECONDS, SMALL_SET = 0.1, 1000
 # How often to check whether a small set has become a large one.
 RECHECK_INTERVAL = timedelta(minutes=10)

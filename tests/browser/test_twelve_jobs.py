@@ -93,8 +93,8 @@ def test_each_job_takes_at_most_three_clicks(as_member: LogIn, scored: Product) 
 
 def _look(browser: Browser) -> None:
     with job(browser, 2):  # Who rises and who falls: a few on the overview, all of them in a list.
-        shown = browser.text
-        assert [name for name in ("Ember Care", "Acorn Bank") if name not in shown] == [], shown
+        text = browser.text
+        assert [name for name in ("Ember Care", "Acorn Bank") if name not in text] == [], text
         browser.follow("Accounts")
         browser.follow("Change")
         assert names(browser) == ["Ember Care", "Acorn Bank"]
