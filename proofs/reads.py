@@ -104,7 +104,7 @@ class Sides:
         copy = _Copy(f"{self.path(CHANGES_A_PAGE)}&changed_since=start")
         with closing(self.client(side)) as client:
             while not over.wait(PAUSE):
-                starts, began = self.history.replica_starts, time.time()
+                starts, began = copy.begin(self.history.replica_starts, time.time())
                 try:
                     counts = look(client, copy)
                 except _Unavailable as error:
@@ -117,7 +117,8 @@ class Sides:
                 read = Read(name + epoch, side + epoch, began, time.time(), counts, is_copy)
                 self.history.add(read)
 
-    def _list(self, client: Client, _: "_Copy") -> Counts:
+    def _list(self, client: Client, copy: "_Copy") -> Counts:
+        copy.start_again()
         return _counts(self._page(client, self.path(USERS_A_PAGE)))
 
     def _follow(self, client: Client, copy: "_Copy") -> Counts:
@@ -141,9 +142,12 @@ class Sides:
 
     # --- Kills ----------------------------------------------------------------------------
 
-    def kill(self, chance: random.Random, over: threading.Event) -> None:
-        """Kill something now and then. It comes back."""
-        while not over.wait(chance.uniform(*KILLS)):
+    def kill(self, chance: random.Random, seconds: float) -> None:
+        """Kill something now and then, for so long. It comes back. Not in a thread of its own: what
+        a thread starts ends with it."""
+        ends = time.monotonic() + seconds
+        while (wait := chance.uniform(*KILLS)) < ends - time.monotonic():
+            time.sleep(wait)
             victim = chance.choice(["the primary", "the replica", "the worker"])
             progress(f"Killing {victim}.")
             self.history.errors[f"kills of {victim}"] += 1
@@ -162,6 +166,7 @@ class Sides:
                 self.worker.kill()
                 self.worker.wait()
                 self.worker = self.service.start_worker()
+        time.sleep(max(0.0, ends - time.monotonic()))
 
 
 class _Unavailable(Exception):
@@ -177,6 +182,13 @@ class _Copy:
 
     def start_again(self) -> None:
         self.address, self._rows = self._first, dict[int, tuple[str, int]]()
+        self._walk: tuple[int, float] | None = None
+
+    def begin(self, starts: int, at: float) -> tuple[int, float]:
+        """The starts of the replica and the time with which the walk began: now, or before an error
+        after which it goes on."""
+        self._walk = self._walk or (starts, at)
+        return self._walk
 
     def apply(self, page: dict[str, Any]) -> bool:
         """Store a page. Returns whether there is another one of this walk."""
@@ -186,6 +198,7 @@ class _Copy:
             self._rows[row["id"]] = row["tracking_id"], row["metrics"]["raw_score"]
         links = page["_links"]
         self.address = links.get("next") or links["changes"]
+        self._walk = self._walk if "next" in links else None
         return "next" in links
 
     @property
@@ -216,9 +229,8 @@ def measure(options: argparse.Namespace) -> Report:
             with posting([[sides.addresses["door"]]], key, options.seed, posted, options.pause):
                 until(sides.is_scored, "scores on the replica")
                 progress(f"Reading for {options.seconds:.0f} s.")
-                kill = partial(sides.kill, random.Random(options.seed))
-                with working(*sides.readers(), kill):
-                    time.sleep(options.seconds)
+                with working(*sides.readers()):
+                    sides.kill(random.Random(options.seed), options.seconds)
             yield from accounting.settle(posted, service.connect)
         finally:
             standby.stop()
