@@ -13,12 +13,7 @@ from typing import Any
 import pytest
 
 # The service as a whole, which the checks try, too.
-WHOLE = (
-    "tests/browser/",
-    "tests/start/",
-    "tests/clients/test_end_to_end.py",
-    "tests/clients/test_walk.py",
-)
+WHOLE = ("tests/browser/", "tests/start/")
 FOLDERS = (*WHOLE, "tests/clients/", "tests/proofs/")
 # Half of the examples of properties. A run of all tests, as in the checks, draws all of them.
 FEW_EXAMPLES = "0.5"

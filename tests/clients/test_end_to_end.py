@@ -21,6 +21,7 @@ from tests.clients.service import Service
 from tests.start.clicking import Admin
 from tests.start.running import Up, fetch, survivors, until
 
+pytestmark = pytest.mark.whole
 PLANTED = "planted-token-Qw93"
 FRESH = "planted-token-Fr27"
 FIRST_SITE = create_site(1, 0)

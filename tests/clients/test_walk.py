@@ -16,6 +16,7 @@ from django.conf import settings
 
 from tests.start.running import Up, fetch, until
 
+pytestmark = pytest.mark.whole
 DOCUMENT = Path(settings.BASE_DIR) / "docs" / "reading-data.md"
 STEP = re.compile(r"^```sh\n(.*?)^```\n\n```(?:json|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHANGING = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\d(\.\d+)?Z)?")

@@ -18,4 +18,4 @@ def test_a_marked_test_starts_programs() -> None:
 
 
 def test_the_folders_of_slow_tests_exist(pytestconfig: pytest.Config) -> None:
-    assert all((pytestconfig.rootpath / folder).exists() for folder in FOLDERS)
+    assert all((pytestconfig.rootpath / folder).is_dir() for folder in FOLDERS)
