@@ -29,7 +29,7 @@ APPS = (
 # The functions that run statements for others.
 CARRIERS = "core/database/sql.py"
 
-# What runs on several nodes: file and function, and why.
+# What runs on several nodes: file and function, of what class if not of all, and why.
 NAMED: dict[str, str] = {
     "core/database/products.py::with_rows": "which products have rows in a queue",
     "engagement/prometheus.py::collect_metrics": "counts for /metrics",
@@ -43,8 +43,8 @@ NAMED: dict[str, str] = {
     "engagement/removal/deletion.py::_delete_product": "Django looks for what is left of one",
     "console/workspaces/workspaces.py::delete_view": "Django looks for the scores of one workspace",
     "access/pages/history.py::get_object": "a page is asked for by an id alone",
-    "access/pages/lookups.py::get_changelist_instance": "features and events of all products",
-    "access/pages/scoping.py::changelist_view": "features and events of all products",
+    "access/pages/lookups.py::get_changelist_instance of EventNameAdmin": "those of all products",
+    "access/pages/scoping.py::changelist_view of EventNameAdmin": "those of all products",
     "console/workspaces/feature_pages.py::get_results": "features of all products",
     "console/subjects/subject_details.py::_trait_row": "Django reads a deferred field by an id",
     "console/workspaces/weight_forms.py::clean": "the names of a workspace's events, by ids",
@@ -75,12 +75,16 @@ def _note(notice: Diagnostic) -> None:
 
 def _function() -> str:
     """The innermost function of the service that is running; "" if it is a test's."""
-    for frame in reversed(traceback.extract_stack()):
-        path = Path(frame.filename)
+    for frame, _ in traceback.walk_stack(None):
+        path = Path(frame.f_code.co_filename)
         if not path.is_relative_to(PROJECT) or ".venv" in path.parts:
             continue
         name = path.relative_to(PROJECT).as_posix()
         if name.startswith("tests/fan_outs") or name == CARRIERS:
             continue
-        return f"{name}::{frame.name}" if name.split("/")[0] in APPS else ""
+        if name.split("/")[0] not in APPS:
+            return ""
+        function = f"{name}::{frame.f_code.co_name}"
+        own = type(frame.f_locals.get("self", None)).__name__
+        return function if function in NAMED else f"{function} of {own}"
     return ""
