@@ -12,6 +12,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 PATIENCE = 20
 WIDE, NARROW = 1280, 390
+# In JavaScript: whether the page scrolls sideways.
+IS_TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 # A phone, a tablet both ways, and two desks.
 WIDTHS = (NARROW, 768, 1024, WIDE, 1680)
 # Chromium resolves no names and contacts only the service under test.
@@ -132,8 +134,7 @@ class Browser:
 
     def is_too_wide(self) -> bool:
         """Whether the page scrolls horizontally."""
-        root = "document.documentElement"
-        return bool(self.driver.execute_script(f"return {root}.scrollWidth > {root}.clientWidth"))
+        return bool(self.driver.execute_script(f"return {IS_TOO_WIDE}"))
 
     # --- What is there ------------------------------------------------------------------------
 
