@@ -220,6 +220,10 @@ def test_a_set_is_large_if_counting_it_is_slow_and_it_is_not_small(
     counts.recount(scores, NOON)
     cached = counts.counted_at(ScoreSet.objects.get(pk=scores.pk))
     assert (cached is not None) == is_large
+    # What is large may become small again.
+    monkeypatch.setattr(counts, "LIVE_COUNT_SECONDS", 1e9)
+    counts.recount(scores, NOON)
+    assert counts.counted_at(ScoreSet.objects.get(pk=scores.pk)) is None
 
 
 def test_a_set_that_did_not_change_is_not_counted_again(scores: ScoreSet) -> None:
