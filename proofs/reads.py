@@ -104,7 +104,9 @@ class Sides:
         copy = _Copy(f"{self.path(CHANGES_A_PAGE)}&changed_since=start")
         with closing(self.client(side)) as client:
             while not over.wait(PAUSE):
-                starts, began = copy.begin(self.history.replica_starts, time.time())
+                starts, began = self.history.replica_starts, time.time()
+                if is_copy:
+                    starts, began = copy.begin(starts, began)
                 try:
                     counts = look(client, copy)
                 except _Unavailable as error:
@@ -117,8 +119,7 @@ class Sides:
                 read = Read(name + epoch, side + epoch, began, time.time(), counts, is_copy)
                 self.history.add(read)
 
-    def _list(self, client: Client, copy: "_Copy") -> Counts:
-        copy.start_again()
+    def _list(self, client: Client, _: "_Copy") -> Counts:
         return _counts(self._page(client, self.path(USERS_A_PAGE)))
 
     def _follow(self, client: Client, copy: "_Copy") -> Counts:
